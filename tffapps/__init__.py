@@ -1,0 +1,1 @@
+"""Federated learning for images: five published systems on TensorFlow Federated and Keras."""

@@ -1,0 +1,252 @@
+"""TFF computations evaluated in this process, on whatever devices TensorFlow has.
+
+TFF's own runtime is a separate C++ program without GPU support. This context needs nothing but TensorFlow: it lowers
+a computation to a dozen intrinsics (`lowering`), plans passes over the clients (`plan`) and walks them. Clients run
+in sequence and every result is folded into its aggregates at once, so memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tffapps.engine import lowering
+from tffapps.engine.graph_function import GraphFunction
+from tffapps.engine.plan import Plan, Step
+from tffapps.engine.values import AtClients, Struct, egest, flatten, ingest, pack
+
+_f = tff.framework
+
+
+class ClientError(RuntimeError):
+    """The work of one client failed; `client` is its position in the arguments."""
+
+    def __init__(self, client: int, cause: BaseException) -> None:
+        super().__init__(f"client {client}: {type(cause).__name__}: {cause}")
+        self.client = client
+
+
+class InProcessContext(_f.SyncContext):
+    """A TFF execution context; install it with `tff.framework.set_default_context` or `engine.open_engine`."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, tuple[tff.Computation, Plan]] = {}
+        self._graphs: dict[bytes, GraphFunction] = {}
+        self._functions: dict[int, tuple[_f.CompiledComputation, GraphFunction]] = {}
+
+    def invoke(self, comp: tff.Computation, arg: Any) -> Any:
+        plan = self._plan(comp)
+        counts: set[int] = set()
+        parameter = comp.type_signature.parameter
+        value = None if parameter is None else ingest(arg, parameter, counts)
+        if len(counts) > 1:
+            raise ValueError(f"arguments placed at clients differ in length: {sorted(counts)}")
+        run = _Run(self, plan, value, counts.pop() if counts else 0)
+        return egest(run.result(), comp.type_signature.result)
+
+    def _plan(self, comp: tff.Computation) -> Plan:
+        # Keyed by identity: the computation is kept alive beside its plan, so the key cannot be reused.
+        if id(comp) not in self._plans:
+            self._plans[id(comp)] = (comp, Plan(lowering.to_call_dominant(comp)))
+        return self._plans[id(comp)][1]
+
+    def graph_function(self, block: _f.CompiledComputation) -> GraphFunction:
+        if id(block) not in self._functions:
+            content = block.proto.SerializeToString(deterministic=True)
+            if content not in self._graphs:
+                self._graphs[content] = GraphFunction(block.proto)
+            self._functions[id(block)] = (block, self._graphs[content])
+        return self._functions[id(block)][1]
+
+
+class _Run:
+    """One invocation of one computation."""
+
+    def __init__(self, context: InProcessContext, plan: Plan, parameter: Any, clients: int) -> None:
+        self._context = context
+        self._plan = plan
+        self._clients = clients
+        self._client_steps = {step.name: step for step in plan.steps if step.at_clients}
+        self._known: dict[str, Any] = {}  # what is not client work: the parameter, server values
+        if plan.parameter_name:
+            self._known[plan.parameter_name] = parameter
+        self._kept: dict[str, list] = {step.name: [] for step in plan.steps if step.keep}
+        self._same_for_all: dict[str, Any] = {}
+
+    def result(self) -> Any:
+        for number in range(self._plan.passes):
+            todo = [step for step in self._plan.steps if step.pass_number == number]
+            for step in todo:
+                if not step.at_clients and not step.aggregates:
+                    self._known[step.name] = self._server_call(step.call)
+            self._pass_over_clients(todo)
+        for name, values in self._kept.items():
+            self._known[name] = AtClients(values)
+        return self._evaluate(self._plan.result, self._known.__getitem__)
+
+    def _pass_over_clients(self, todo: list[Step]) -> None:
+        folds = [_Fold(self, step) for step in todo if step.aggregates]
+        kept = [step.name for step in todo if step.keep]
+        if not folds and not kept:
+            return
+        for client in range(self._clients):
+            try:
+                values = _OneClient(self, client)
+                for fold in folds:
+                    fold.add(values.evaluate(fold.value))
+                for name in kept:
+                    self._kept[name].append(values[name])
+            except Exception as error:
+                raise ClientError(client, error) from error
+        for fold in folds:
+            self._known[fold.name] = fold.report()
+
+    def _server_call(self, call: _f.Call) -> Any:
+        if not isinstance(call.function, _f.Intrinsic):
+            return self._evaluate(call, self._known.__getitem__)
+        uri = call.function.uri
+        if uri == _f.FEDERATED_APPLY.uri:
+            return self.server_value(argument(call, 0))(self.server_value(argument(call, 1)))
+        if uri == _f.FEDERATED_EVAL_AT_SERVER.uri:
+            return self.server_value(call.argument)()
+        if uri in (_f.FEDERATED_ZIP_AT_SERVER.uri, _f.FEDERATED_VALUE_AT_SERVER.uri):
+            return self.server_value(call.argument)
+        raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
+
+    def client_call(self, step: Step, values: _OneClient) -> Any:
+        """The value of one client's step."""
+        call = step.call
+        uri = call.function.uri
+        if uri == _f.FEDERATED_MAP.uri:
+            return self.server_value(argument(call, 0))(values.evaluate(argument(call, 1)))
+        if uri == _f.FEDERATED_ZIP_AT_CLIENTS.uri:
+            return values.evaluate(call.argument)
+        if uri in (_f.FEDERATED_BROADCAST.uri, _f.FEDERATED_VALUE_AT_CLIENTS.uri):
+            return self.server_value(call.argument)
+        if uri == _f.FEDERATED_EVAL_AT_CLIENTS.uri:
+            return self.server_value(call.argument)()
+        if uri == _f.FEDERATED_MAP_ALL_EQUAL.uri:
+            if step.name not in self._same_for_all:
+                function = self.server_value(argument(call, 0))
+                self._same_for_all[step.name] = function(values.evaluate(argument(call, 1)))
+            return self._same_for_all[step.name]
+        raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
+
+    def server_value(self, block: _f.ComputationBuildingBlock) -> Any:
+        return self._evaluate(block, self._known.__getitem__)
+
+    def client_value(self, block: _f.ComputationBuildingBlock, values: _OneClient) -> Any:
+        def look_up(name: str) -> Any:
+            return values[name] if name in self._client_steps else self._known[name]
+
+        return _resolve(self._evaluate(block, look_up), values.client)
+
+    def kept_value(self, name: str, client: int) -> tuple[bool, Any]:
+        """Whether an earlier pass kept this client's value, and the value."""
+        values = self._kept.get(name, ())
+        return (True, values[client]) if client < len(values) else (False, None)
+
+    def client_step(self, name: str) -> Step:
+        return self._client_steps[name]
+
+    def _evaluate(self, block: _f.ComputationBuildingBlock, look_up: Callable[[str], Any]) -> Any:
+        if isinstance(block, _f.Reference):
+            return look_up(block.name)
+        if isinstance(block, _f.Selection):
+            source = self._evaluate(block.source, look_up)
+            return source[block.index] if block.index is not None else getattr(source, block.name)
+        if isinstance(block, _f.Struct):
+            elements = tff.structure.iter_elements(block)
+            return Struct([(name, self._evaluate(element, look_up)) for name, element in elements])
+        if isinstance(block, _f.CompiledComputation):
+            return self._tensorflow(block)
+        if isinstance(block, _f.Call):
+            function = self._evaluate(block.function, look_up)
+            return function() if block.argument is None else function(self._evaluate(block.argument, look_up))
+        if isinstance(block, _f.Lambda):
+            return self._lambda(block, look_up)
+        if isinstance(block, _f.Block):
+            scope: dict[str, Any] = {}
+
+            def look_here(name: str) -> Any:
+                return scope[name] if name in scope else look_up(name)
+
+            for name, value in block.locals:
+                scope[name] = self._evaluate(value, look_here)
+            return self._evaluate(block.result, look_here)
+        if isinstance(block, _f.Literal):
+            return tf.constant(block.value)
+        raise NotImplementedError(f"the in-process engine does not know {type(block).__name__} blocks")
+
+    def _tensorflow(self, block: _f.CompiledComputation) -> Callable[..., Any]:
+        function = self._context.graph_function(block)
+        result_type = block.type_signature.result
+
+        def call(value: Any = None) -> Any:
+            tensors = [] if value is None else list(flatten(value))
+            return pack(result_type, iter(function(tensors)))
+
+        return call
+
+    def _lambda(self, block: _f.Lambda, look_up: Callable[[str], Any]) -> Callable[..., Any]:
+        def call(value: Any = None) -> Any:
+            return self._evaluate(
+                block.result, lambda name: value if name == block.parameter_name else look_up(name)
+            )
+
+        return call
+
+
+class _OneClient:
+    """The values of one client in one pass, each worked out when it is first asked for."""
+
+    def __init__(self, run: _Run, client: int) -> None:
+        self._run = run
+        self.client = client
+        self._values: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            kept, value = self._run.kept_value(name, self.client)
+            self._values[name] = value if kept else self._run.client_call(self._run.client_step(name), self)
+        return self._values[name]
+
+    def evaluate(self, block: _f.ComputationBuildingBlock) -> Any:
+        return self._run.client_value(block, self)
+
+
+class _Fold:
+    """A `federated_aggregate` in progress: zero, then accumulate client by client, then report."""
+
+    def __init__(self, run: _Run, step: Step) -> None:
+        self.name = step.name
+        self.value = argument(step.call, 0)
+        self._total = run.server_value(argument(step.call, 1))
+        self._accumulate = run.server_value(argument(step.call, 2))
+        self._report = run.server_value(argument(step.call, 4))  # 3 merges partial totals: there is just one
+
+    def add(self, value: Any) -> None:
+        self._total = self._accumulate(Struct([(None, self._total), (None, value)]))
+
+    def report(self) -> Any:
+        return self._report(self._total)
+
+
+def argument(call: _f.Call, index: int) -> _f.ComputationBuildingBlock:
+    """One of the arguments of a call to an intrinsic."""
+    if isinstance(call.argument, _f.Struct):
+        return call.argument[index]
+    return _f.Selection(call.argument, index=index)
+
+
+def _resolve(value: Any, client: int) -> Any:
+    """Client-placed arguments inside a value as this client sees them."""
+    if isinstance(value, AtClients):
+        return value.of(client)
+    if isinstance(value, Struct):
+        elements = tff.structure.iter_elements(value)
+        return Struct([(name, _resolve(element, client)) for name, element in elements])
+    return value

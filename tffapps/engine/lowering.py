@@ -1,0 +1,23 @@
+"""From a TFF computation to the small set of building blocks that an engine has to know.
+
+The only module that reaches into TFF's compiler packages; everything else uses names that `tff` exports.
+"""
+
+import tensorflow_federated as tff
+from tensorflow_federated.python.core.backends.test import compiler as simulated_secure
+
+
+
+def to_native(computation: tff.Computation) -> tff.Computation:
+    """For TFF's C++ worker. Secure sums become plain sums: the protocol is simulated, its numbers are not."""
+    without_secure = simulated_secure.replace_secure_intrinsics_with_bodies(computation)
+    return tff.backends.native.desugar_and_transform_to_native(without_secure)
+
+
+def to_call_dominant(computation: tff.Computation) -> tff.framework.ComputationBuildingBlock:
+    """For the in-process engine: a chain of calls to a dozen intrinsics and to TensorFlow graphs."""
+    without_secure = simulated_secure.replace_secure_intrinsics_with_bodies(computation)
+    with_bodies, _ = tff.tensorflow.replace_intrinsics_with_bodies(
+        without_secure.to_building_block()
+    )
+    return tff.framework.to_call_dominant(with_bodies)

@@ -1,0 +1,118 @@
+"""Values between Python and the in-process engine.
+
+Inside the engine a value is a tensor, a tf.data.Dataset, or a `Struct` of values. A value placed at the clients is
+`AtClients`: one value for each, or one for all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+Struct = tff.structure.Struct
+
+
+@dataclasses.dataclass(frozen=True)
+class AtClients:
+    """A client-placed value that came in from outside."""
+
+    values: list
+    all_equal: bool = False
+
+    def of(self, client: int) -> Any:
+        return self.values[0 if self.all_equal else client]
+
+
+def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
+    """A Python argument as an engine value; adds the length of every list of clients to `cardinality`."""
+    if isinstance(value_type, tff.FederatedType):
+        if value_type.placement is not tff.CLIENTS:
+            return ingest(value, value_type.member, cardinality)
+        if value_type.all_equal:
+            return AtClients([ingest(value, value_type.member, cardinality)], all_equal=True)
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(f"expected a list with one value for each client, found {type(value).__name__}")
+        cardinality.add(len(value))
+        return AtClients([ingest(one, value_type.member, cardinality) for one in value])
+    if isinstance(value_type, tff.StructType):
+        return _ingest_struct(value, value_type, cardinality)
+    if isinstance(value_type, tff.SequenceType):
+        return _ingest_sequence(value, value_type)
+    if isinstance(value_type, tff.TensorType):
+        if isinstance(value, tf.Variable):
+            value = value.read_value()
+        if isinstance(value, tf.Tensor):
+            return value
+        return tf.convert_to_tensor(np.asarray(value, value_type.dtype) if value_type.dtype != np.str_ else value)
+    raise NotImplementedError(f"arguments of type {value_type} are not supported by the in-process engine")
+
+
+def _ingest_struct(value: Any, value_type: tff.StructType, cardinality: set[int]) -> Struct:
+    types = tff.structure.to_elements(value_type)
+    if isinstance(value, Struct):
+        values = [value[index] for index in range(len(value))]
+    elif isinstance(value, dict):
+        values = [value[name] for name, _ in types] if all(name for name, _ in types) else list(value.values())
+    elif hasattr(type(value), "__attrs_attrs__"):
+        values = [getattr(value, attribute.name) for attribute in type(value).__attrs_attrs__]
+    else:
+        values = list(value)
+    if len(values) != len(types):
+        raise TypeError(f"expected {len(types)} elements, found {len(values)}")
+    return Struct([(name, ingest(one, kind, cardinality)) for (name, kind), one in zip(types, values)])
+
+
+def _ingest_sequence(value: Any, value_type: tff.SequenceType) -> tf.data.Dataset:
+    if not isinstance(value, tf.data.Dataset):
+        signature = tff.types.type_to_tf_tensor_specs(value_type.element)
+        elements = list(value)
+        return tf.data.Dataset.from_generator(lambda: iter(elements), output_signature=signature)
+    given = tff.SequenceType(tff.types.tensorflow_to_type(value.element_spec))
+    if not value_type.is_assignable_from(given):
+        raise TypeError(f"a client's dataset has elements of type {given.element}, expected {value_type.element}")
+    return value
+
+
+def egest(value: Any, value_type: tff.Type) -> Any:
+    """An engine value as what TFF's own contexts return: NumPy arrays in the containers of the type."""
+    if isinstance(value_type, tff.FederatedType):
+        if value_type.placement is tff.CLIENTS and not value_type.all_equal:
+            return [egest(one, value_type.member) for one in value.values]
+        if isinstance(value, AtClients):
+            value = value.of(0)
+        return egest(value, value_type.member)
+    if isinstance(value_type, tff.StructType):
+        elements = tff.structure.to_elements(value_type)
+        plain = Struct([(name, egest(one, kind)) for (name, kind), one in zip(elements, value)])
+        return tff.types.type_to_py_container(plain, value_type)
+    if isinstance(value, tf.data.Dataset):
+        return list(value.as_numpy_iterator())
+    return value.numpy() if isinstance(value, tf.Tensor) else value
+
+
+def flatten(value: Any) -> Iterator[tf.Tensor]:
+    """The tensors of an engine value, datasets as variants."""
+    if isinstance(value, Struct):
+        for element in value:
+            yield from flatten(element)
+    elif isinstance(value, tf.data.Dataset):
+        yield tf.data.experimental.to_variant(value)
+    else:
+        yield value
+
+
+def pack(value_type: tff.Type, tensors: Iterator[tf.Tensor]) -> Any:
+    """The inverse of `flatten`."""
+    if isinstance(value_type, tff.StructType):
+        return Struct([(name, pack(kind, tensors)) for name, kind in tff.structure.iter_elements(value_type)])
+    tensor = next(tensors)
+    if isinstance(value_type, tff.SequenceType):
+        return tf.data.experimental.from_variant(
+            tensor, tff.types.type_to_tf_tensor_specs(value_type.element)
+        )
+    return tensor
