@@ -44,8 +44,10 @@ class InProcessContext(_f.SyncContext):
         value = None if parameter is None else ingest(arg, parameter, counts)
         if len(counts) > 1:
             raise ValueError(f"arguments placed at clients differ in length: {sorted(counts)}")
-        run = _Run(self, plan, value, counts.pop() if counts else 0)
-        return egest(run.result(), comp.type_signature.result)
+        result = _Run(self, plan, value, counts.pop() if counts else 0).result()
+        if callable(result):  # a bare TensorFlow computation: nothing federated around it
+            result = result() if parameter is None else result(value)
+        return egest(result, comp.type_signature.result)
 
     def _plan(self, comp: tff.Computation) -> Plan:
         # Keyed by identity: the computation is kept alive beside its plan, so the key cannot be reused.

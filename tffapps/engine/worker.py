@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import threading
 from typing import Any
 
 import grpc
@@ -17,6 +19,11 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
     ("grpc.max_send_message_length", _LARGEST_MESSAGE),
 ]
+_SECONDS_BETWEEN_LOOKS = 0.2
+
+
+class _WorkerDied(RuntimeError):
+    pass
 
 
 class WorkerContext(tff.framework.SyncContext):
@@ -31,21 +38,40 @@ class WorkerContext(tff.framework.SyncContext):
     def _start(self) -> None:
         self.process = WorkerProcess(self._start_timeout)
         self._channel = grpc.insecure_channel(self.process.address, options=_CHANNEL_OPTIONS)
-        self._context = _remote_context(self._channel)
+        self._context = _remote_context(self._channel, self._compile)
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
-        if id(comp) not in self._compiled:
-            self._compiled[id(comp)] = (comp, lowering.to_native(comp))
-        native = self._compiled[id(comp)][1]
         if not self.process.is_alive():
             self._restart()
         try:
-            return self._context.invoke(native, arg)
-        except Exception:
-            if self.process.is_alive():
-                raise
+            return self._watched(comp, arg)
+        except _WorkerDied:
             self._restart()
-            return self._context.invoke(native, arg)
+            return self._watched(comp, arg)
+
+    def _watched(self, comp: tff.Computation, arg: Any) -> Any:
+        """The result, or `_WorkerDied`: left alone, TFF would ask a dead worker again and again, for ever."""
+        answer: concurrent.futures.Future = concurrent.futures.Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(self._context.invoke(comp, arg))
+            except BaseException as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        while True:
+            done, _ = concurrent.futures.wait([answer], timeout=_SECONDS_BETWEEN_LOOKS)
+            if not self.process.is_alive():
+                raise _WorkerDied(self.process.last_words())
+            if done:
+                return answer.result()
+
+    def _compile(self, comp: tff.Computation) -> tff.Computation:
+        # Kept here rather than in TFF's context, so that it outlives a worker; the key's object is kept alive beside it.
+        if id(comp) not in self._compiled:
+            self._compiled[id(comp)] = (comp, lowering.to_native(comp))
+        return self._compiled[id(comp)][1]
 
     def _restart(self) -> None:
         self.close()
@@ -61,7 +87,7 @@ class WorkerContext(tff.framework.SyncContext):
         self.process.stop()
 
 
-def _remote_context(channel: grpc.Channel) -> tff.framework.SyncExecutionContext:
+def _remote_context(channel: grpc.Channel, compiler) -> tff.framework.SyncExecutionContext:
     stub = tff.framework.RemoteExecutorGrpcStub(channel)
 
     def executor_for(cardinalities):
@@ -71,6 +97,7 @@ def _remote_context(channel: grpc.Channel) -> tff.framework.SyncExecutionContext
 
     return tff.framework.SyncExecutionContext(
         tff.framework.ResourceManagingExecutorFactory(executor_for),
+        compiler,
         transform_args=tff.tensorflow.transform_args,
         transform_result=tff.tensorflow.transform_result,
     )

@@ -1,0 +1,1 @@
+"""Image preparation that runs eagerly, before any training, and is usable without TensorFlow Federated."""

@@ -1,0 +1,53 @@
+"""What several test files need: quiet TensorFlow, a tiny task, engines that are opened once."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def in_process():
+    from tffapps.engine import open_engine
+
+    return lambda: open_engine("in-process")
+
+
+@pytest.fixture(scope="session")
+def tiny_task():
+    """A network with BatchNorm for 8×8 images of three classes."""
+    import tensorflow as tf
+
+    from models import classifiers
+    from tffapps.federated.task import Task, cross_entropy
+
+    spec = (tf.TensorSpec([None, 8, 8, 3], tf.float32), tf.TensorSpec([None], tf.int32))
+    return Task(classifiers.build("tiny", input_shape=(8, 8, 3), classes=3, seed=0), spec, cross_entropy)
+
+
+@pytest.fixture(scope="session")
+def tiny_weights(tiny_task):
+    from models.initialise import seed_weights
+
+    seed_weights(tiny_task.model, 0)
+    return tiny_task.model.get_weights()
+
+
+def arrays(client: int, count: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """A client's images and labels, different for each client."""
+    rng = np.random.default_rng([7, client])
+    labels = rng.integers(0, 3, count).astype(np.int32)
+    images = rng.random((count, 8, 8, 3), dtype=np.float32) + labels[:, None, None, None] * 0.3
+    return images.astype(np.float32), labels
+
+
+def dataset(client: int, count: int = 24, batch: int = 8):
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices(arrays(client, count)).batch(batch)
+
+
+def largest_difference(first, second) -> float:
+    return max(float(np.max(np.abs(np.asarray(a) - np.asarray(b)))) for a, b in zip(first, second))

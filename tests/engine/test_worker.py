@@ -1,0 +1,96 @@
+"""The worker engine: ended on every way out, restarted when it dies, never waited for without a deadline."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tffapps.engine import open_engine, worker_process
+from tffapps.errors import UserError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = """
+import sys, time
+from tffapps.engine import open_engine
+with open_engine("worker") as engine:
+    print(engine.context.process.pid, flush=True)
+    {body}
+"""
+WAYS_OUT = {
+    "return": ("pass", None),
+    "exception": ("raise ValueError('no')", None),
+    "Ctrl-C": ("time.sleep(60)", signal.SIGINT),
+    "SIGTERM": ("time.sleep(60)", signal.SIGTERM),
+    "SIGKILL": ("time.sleep(60)", signal.SIGKILL),
+}
+
+
+@tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+def total(values):
+    return tff.federated_sum(values)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_no_worker_outlives_the_program(way):
+    body, number = WAYS_OUT[way]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(body=body)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
+    )  # fmt: skip
+    worker = int(program.stdout.readline())
+    if number is not None:
+        assert is_running(worker)
+        program.send_signal(number)
+    # Reads to the end of the pipe: a worker that held our standard output would keep this waiting.
+    program.communicate(timeout=30)
+    deadline = time.monotonic() + 5
+    while is_running(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(worker)
+
+
+def test_a_worker_that_dies_is_replaced():
+    with open_engine("worker") as engine:
+        assert total([1.0, 2.0]) == 3.0
+        first = engine.context.process.pid
+        os.kill(first, signal.SIGKILL)
+        assert total([1.0, 2.0, 4.0]) == 7.0
+        assert engine.context.restarts == 1
+        assert engine.context.process.pid != first
+
+
+def test_a_worker_that_does_not_start_is_reported(monkeypatch, tmp_path):
+    broken = tmp_path / "worker_binary"
+    broken.write_text("#!/bin/sh\necho cannot run here\nexit 7\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(worker_process, "binary_path", lambda: broken)
+    with pytest.raises(UserError, match="status 7.*cannot run here"), open_engine("worker"):
+        pass
+
+
+def test_a_worker_that_does_not_answer_is_given_up(monkeypatch, tmp_path):
+    silent = tmp_path / "worker_binary"
+    silent.write_text("#!/bin/sh\nexec sleep 60\n")
+    silent.chmod(0o755)
+    monkeypatch.setattr(worker_process, "binary_path", lambda: silent)
+    with pytest.raises(UserError, match="no answer within 1 s"):
+        worker_process.WorkerProcess(start_timeout=1)
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(UserError, match=r"--engine gpu: unknown; choose one of in-process, worker"), open_engine("gpu"):
+        pass

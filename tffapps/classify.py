@@ -1,0 +1,66 @@
+"""Any labelled folder of images under the plain federated methods: `python -m tffapps.classify`.
+
+The shortest application: what the five systems are measured against, on your own data, and the pattern they follow.
+Beside the federated methods, `separate` trains each client alone and `centralised` trains on everything in one place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sys
+from typing import Any
+
+from tffapps import cli
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.methods import METHODS
+from tffapps.settings import pick, setting
+
+REFERENCES = ("separate", "centralised")
+METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    model: str = setting("mobilenetv2", "network", choices=("mobilenetv2", "densenet121", "resnet18", "tiny"))
+    size: int = setting(64, "images are resized to this many pixels on a side")
+    channels: int = setting(3, "1 for grey, 3 for colour", choices=(1, 3))
+    rounds: int = setting(10, "rounds of the federation")
+    epochs: int = setting(1, "local epochs a round")
+    batch: int = setting(32, "images a batch")
+    standin_images: int = setting(40, "stand-in: images of each class at each client")
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "smoke": {"model": "tiny", "size": 32, "rounds": 2, "seeds": (0,), "standin_images": 10, "learning_rate": 0.1},
+    "demo": {"model": "tiny", "size": 32, "rounds": 15, "batch": 16, "learning_rate": 0.1, "standin_images": 60},
+    "paper": {"model": "mobilenetv2", "size": 224, "rounds": 100},
+}
+
+
+def work(values: dict[str, Any]) -> None:
+    from tffapps import classify_runs  # imports TensorFlow
+
+    classify_runs.run_all(values)
+
+
+APP = cli.App(
+    name="classify",
+    description="Federated classification of any labelled folder of images.",
+    settings=(Settings, Aggregation, *METHODS.values()),
+    profiles=PROFILES,
+    methods=(*METHODS, *REFERENCES),
+    work=work,
+)
+
+
+def results_folder(values: dict[str, Any]) -> pathlib.Path:
+    return pathlib.Path(values["results"]) / APP.name
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    return pick(Settings, values)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.main(APP))

@@ -1,0 +1,172 @@
+"""The work behind `tffapps.classify`: data → clients → rounds → table."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from models import classifiers, weights
+from tffapps import classify, cli
+from tffapps.data import manifest as manifests
+from tffapps.data import partition, pipeline, textures
+from tffapps.data.unreadable import drop_unreadable
+from tffapps.engine import Engine, open_engine
+from tffapps.errors import UserError
+from tffapps.evaluation import classification
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.cohort import Client
+from tffapps.federated.methods import METHODS
+from tffapps.federated.round import Round, build_round
+from tffapps.federated.task import Task, cross_entropy
+from tffapps.federated.training import train
+from tffapps.results import over_seeds, write_table
+from tffapps.runs import Run
+from tffapps.settings import as_dict, pick
+
+HELD_OUT = 0.2  # share of the training images that is tested on where a data set has no test split
+
+
+def run_all(values: dict[str, Any]) -> None:
+    settings = classify.settings_of(values)
+    folder = classify.results_folder(values)
+    data_name, table = load_data(values, settings)
+    with open_engine(values["engine"]) as engine:
+        runs = _Runs(values, settings, table, engine)
+        rows = [row for method in values["methods"] for seed in values["seeds"] for row in runs.of(method, seed)]
+    summary = over_seeds(pd.DataFrame(rows), ["method", "site"], classify.METRICS)
+    what_ran = {"data": data_name, "profile": values["profile"], "weights": runs.weights_used, "model": settings.model}
+    if runs.aggregation.note():
+        what_ran["aggregator"] = f"{runs.aggregation.aggregator}: {runs.aggregation.note()}"
+    write_table(folder / "comparison.csv", summary, **what_ran)
+    print(summary[["method", "site", "accuracy", "macro_f1", "seeds"]].to_string(index=False, float_format="%.4f"))
+    print(f"table: {folder / 'comparison.csv'}")
+
+
+def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str, pd.DataFrame]:
+    """The name of the data for the tables, and its checked manifest."""
+    if values["data"]:
+        name, source = pathlib.Path(values["data"]).name, pathlib.Path(values["data"])
+    else:
+        name = "stand-in"
+        source = pathlib.Path("data") / f"textures-{settings.size}-{settings.standin_images}"
+        textures.write_textures(source, per_class=settings.standin_images, size=settings.size)
+    table = manifests.load(source)
+    manifests.check(table)
+    table, dropped = drop_unreadable(table, settings.channels)
+    for row in dropped.itertuples():
+        print(f"left out: {row.path}: {row.reason}", file=sys.stderr)
+    if len(dropped):
+        manifests.check(table)
+    if table.label.nunique() < 2:
+        raise UserError(f"--data {source}: only one class ({table.label.iloc[0]}); a classifier needs two or more")
+    if not (table.split == "test").any():
+        print(f"no test split in {source}: a fifth of the training images, drawn by class, is held out", file=sys.stderr)
+        training = (table.split == "train").to_numpy()
+        strata = (table.client + "/" + table.label)[training].to_numpy()
+        groups = table.subject[training].to_numpy() if "subject" in table else None
+        part = partition.stratified(strata, [1 - HELD_OUT, HELD_OUT], seed=0, groups=groups)
+        table.loc[table.index[training][part == 1], "split"] = "test"
+    return name, table
+
+
+class _Runs:
+    """All runs of one command: they share the network and every round that has been built."""
+
+    def __init__(self, values: dict[str, Any], settings: classify.Settings, table: pd.DataFrame, engine: Engine):
+        self._values, self._settings, self._table, self._engine = values, settings, table, engine
+        self.aggregation = pick(Aggregation, values)
+        self._classes = manifests.classes(table)
+        size = (settings.size, settings.size)
+        try:
+            self._model = classifiers.build(
+                settings.model, input_shape=(*size, settings.channels), classes=len(self._classes)
+            )
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        self._task = Task(self._model, pipeline.element_spec(size, settings.channels), cross_entropy)
+        self._rounds: dict[Any, Round] = {}
+        self._fingerprint = manifests.fingerprint(table)
+        self.weights_used = ""
+        self._test = self._batches(table[table.split == "test"], seed=0, epochs=1, shuffle=False)
+
+    def of(self, method: str, seed: int) -> list[dict[str, Any]]:
+        """Final metrics of one method and seed; `separate` has a row for each client."""
+        training = self._table[self._table.split == "train"]
+        if method == "centralised":
+            return [self._one(method, "all data", {"all data": training}, seed)]
+        by_client = {str(name): rows for name, rows in training.groupby("client", sort=True)}
+        if method == "separate":
+            return [self._one(method, name, {name: rows}, seed) for name, rows in by_client.items()]
+        return [self._one(method, "federation", by_client, seed)]
+
+    def _one(self, method: str, site: str, training: dict[str, pd.DataFrame], seed: int) -> dict[str, Any]:
+        alone = method in classify.REFERENCES
+        rules = pick(METHODS["fedavg" if alone else method], self._values)
+        aggregation = Aggregation() if alone else self.aggregation
+        weights_used = self._initial(seed)
+        settings = {
+            **as_dict(self._settings), **as_dict(aggregation), **as_dict(rules),
+            "method": method, "site": site, "seed": seed, "data": self._fingerprint,
+            "weights": weights_used.label, "weights_sha256": weights_used.sha256,
+            "min_clients": self._values["min_clients"],
+        }  # fmt: skip
+        initial = self._model.get_weights()
+        name = f"{method}-{site}-seed{seed}".replace(" ", "-").replace("/", "-")
+        context = cli.context(classify.APP.name, {k: v for k, v in self._values.items() if k != "fresh"})
+        root = classify.results_folder(self._values)
+        with Run(root, name, settings, context, self._values["fresh"]) as run:
+            if not run.finished:
+                clients = [self._client(client, rows, seed) for client, rows in training.items()]
+                train(
+                    run, self._round(rules, aggregation, len(clients)), initial, clients,
+                    rounds=self._settings.rounds, evaluate=self._evaluate, engine=self._engine,
+                    min_clients=min(self._values["min_clients"], len(clients)),
+                    tensorboard=self._values["tensorboard"],
+                )  # fmt: skip
+                last = run.rounds().iloc[-1]
+                run.finish({metric: float(last[metric]) for metric in classify.METRICS})
+            return {"method": method, "site": site, "seed": seed, **run.summary()}
+
+    def _initial(self, seed: int) -> weights.WeightsUsed:
+        try:
+            used = weights.load(self._model, self._settings.model, self._values["weights"], seed=seed)
+        except weights.WeightsError as error:
+            raise UserError(f"--weights: {error}") from error
+        self.weights_used = used.label
+        return used
+
+    def _round(self, rules: Any, aggregation: Aggregation, clients: int) -> Round:
+        key = (rules, aggregation, clients if not aggregation.weighted else None)
+        if key not in self._rounds:
+            self._rounds[key] = build_round(self._task, rules, aggregation, clients)
+        return self._rounds[key]
+
+    def _client(self, name: str, rows: pd.DataFrame, seed: int) -> Client:
+        position = sorted(set(self._table.client)).index(name) if name in set(self._table.client) else 0
+
+        def batches(number: int):
+            stream = int(np.random.SeedSequence([seed, number, position]).generate_state(1)[0])
+            return self._batches(rows, stream, self._settings.epochs)
+
+        return Client(name, batches)
+
+    def _batches(self, rows: pd.DataFrame, seed: int, epochs: int, shuffle: bool = True):
+        codes = [self._classes.index(label) for label in rows.label]
+        size = (self._settings.size, self._settings.size)
+        return pipeline.batches(
+            list(rows.path), codes, size=size, channels=self._settings.channels,
+            batch=self._settings.batch, epochs=epochs, seed=seed, shuffle=shuffle,
+        )  # fmt: skip
+
+    def _evaluate(self, values: list[np.ndarray], number: int) -> dict[str, float]:
+        del number
+        self._model.set_weights(values)
+        labels, probabilities = classification.predict(self._model, self._test)
+        if not np.isfinite(probabilities).all():
+            raise UserError("the model's predictions are not finite: lower --learning-rate (or --yogi-learning-rate)")
+        found = classification.scores(labels, probabilities)
+        return {metric: found[metric] for metric in classify.METRICS}

@@ -1,0 +1,195 @@
+"""What every application's command line has in common. No TensorFlow is imported before the flags are checked.
+
+A value comes from, last wins: the settings' own default, the profile, `--settings FILE`, the flag.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import platform
+import signal
+import sys
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tffapps import engine
+from tffapps.errors import RunStopped, UserError
+from tffapps.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """Flags of every application."""
+
+    data: str = setting("", "folder or manifest CSV; without it a stand-in is made", metavar="FOLDER_OR_MANIFEST")
+    methods: tuple[str, ...] = setting((), "which methods to run, comma-separated", metavar="A,B")
+    seeds: tuple[int, ...] = setting((0, 1, 2), "seeds, comma-separated", metavar="0,1,2")
+    weights: str = setting("random", "imagenet, random or a file", metavar="imagenet|random|FILE")
+    engine: str = setting("in-process", f"where rounds run: {', '.join(engine.NAMES)}", metavar="ENGINE")
+    results: str = setting("results", "folder for tables and runs", metavar="FOLDER")
+    min_clients: int = setting(1, "a round with fewer good updates is played once more, then the run stops")
+    tensorboard: bool = setting(False, "write TensorBoard logs into the run folders")
+
+
+@dataclasses.dataclass(frozen=True)
+class App:
+    """One application: its settings classes, its profiles, and the function that does the work."""
+
+    name: str
+    description: str
+    settings: tuple[type, ...]  # dataclasses whose fields become flags, beside those of Common
+    profiles: dict[str, dict[str, Any]]
+    methods: tuple[str, ...]
+    work: Callable[[dict[str, Any]], None]
+    default_profile: str = "demo"
+
+    def fields(self) -> dict[str, tuple[dataclasses.Field, type]]:
+        found: dict[str, tuple[dataclasses.Field, type]] = {}
+        for owner in (Common, *self.settings):
+            for field in dataclasses.fields(owner):
+                earlier = found.setdefault(field.name, (field, owner))[0]
+                if earlier.default != field.default:  # one flag cannot mean two defaults
+                    raise ValueError(f"{owner.__name__}.{field.name}: another setting has this name and another default")
+        return found
+
+
+def main(app: App, arguments: Sequence[str] | None = None) -> int:
+    """Runs an application; returns its exit status."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        values = parse(app, arguments)
+        _quiet()
+        app.work(values)
+    except UserError as error:
+        return _say(app, f"error: {error}", 2)
+    except RunStopped as error:
+        return _say(app, f"stopped: {error}", 3)
+    except KeyboardInterrupt:
+        return _say(app, "stopped by Ctrl-C; the same command goes on from the last finished round", 130)
+    return 0
+
+
+def parse(app: App, arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Every setting by name, checked as far as that is possible without TensorFlow."""
+    parser = _parser(app)
+    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    stored = _stored(app, given.pop("settings", None))
+    profile = given.pop("profile", None) or stored.pop("profile", None) or app.default_profile
+    fields = app.fields()
+    values = {name: field.default for name, (field, _) in fields.items()}
+    values.update(app.profiles[profile])
+    values.update(stored)
+    values["fresh"] = given.pop("fresh", False)
+    values.update(given)
+    values["profile"] = profile
+    values["methods"] = values["methods"] or app.methods
+    unknown = [name for name in values["methods"] if name not in app.methods]
+    if unknown:
+        raise UserError(f"--methods {unknown[0]}: unknown; choose from {', '.join(app.methods)}")
+    engine.check_name(values["engine"])
+    return values
+
+
+def context(app_name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """What `settings.json` holds beside the settings: the versions, and the flags as they were resolved."""
+    from importlib import metadata
+
+    packages = ("tensorflow", "tensorflow-federated", "keras", "numpy")
+    versions = {name: metadata.version(name) for name in packages}
+    return {"app": app_name, "flags": values, "versions": {"python": platform.python_version(), **versions}}
+
+
+def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
+    """The flags in a run's settings.json, narrowed to that one run."""
+    if file is None:
+        return {}
+    try:
+        content = json.loads(file.read_text())
+        flags, run = dict(content["flags"]), content["settings"]
+        name = content["app"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"--settings {file}: not a settings.json of a run ({error})") from None
+    if name != app.name:
+        raise UserError(f"--settings {file}: made by tffapps.{name}, not tffapps.{app.name}")
+    flags = {key: tuple(value) if isinstance(value, list) else value for key, value in flags.items()}
+    flags.update(methods=(run["method"],), seeds=(run["seed"],))
+    known = {*app.fields(), "profile"}
+    return {key: value for key, value in flags.items() if key in known}
+
+
+def _parser(app: App) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"python -m tffapps.{app.name}", description=app.description, allow_abbrev=False
+    )
+    profiles = ", ".join(app.profiles)
+    parser.add_argument("--profile", choices=list(app.profiles), help=f"{profiles} (default {app.default_profile})")
+    parser.add_argument("--settings", type=pathlib.Path, metavar="FILE", help="run a stored settings.json again")
+    parser.add_argument("--fresh", action="store_true", help="start over instead of going on")
+    groups: dict[type, Any] = {}
+    for field, owner in app.fields().values():
+        group = groups.setdefault(owner, parser.add_argument_group(_title(owner)))
+        _add(group, field)
+    return parser
+
+
+def _title(owner: type) -> str:
+    return "common" if owner is Common else f"settings of {owner.__name__}"
+
+
+def _add(group: Any, field: dataclasses.Field) -> None:
+    flag = "--" + field.name.replace("_", "-")
+    meaning = field.metadata.get("help", "").replace("%", "%%")
+    options: dict[str, Any] = {"default": None, "help": f"{meaning} (default {_shown(field.default)})"}
+    if isinstance(field.default, bool):
+        options["action"] = argparse.BooleanOptionalAction
+    else:
+        options["type"] = _reader(field)
+        options["choices"] = field.metadata.get("choices")
+        options["metavar"] = field.metadata.get("metavar")
+    group.add_argument(flag, **options)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "all"
+    return str(value) if value != "" else "none"
+
+
+def _reader(field: dataclasses.Field) -> Callable[[str], Any]:
+    if isinstance(field.default, tuple):
+        item = int if "int" in str(field.type) else float if "float" in str(field.type) else str
+
+        def values(text: str) -> tuple:
+            return tuple(item(part.strip()) for part in text.split(",") if part.strip())
+
+        values.__name__ = f"list of {item.__name__}"
+        return values
+    return type(field.default)
+
+
+def _quiet() -> None:
+    """TensorFlow and its parts write pages to stderr that tell a user nothing."""
+    import logging
+    import os
+    import warnings
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    warnings.filterwarnings("ignore")
+    logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
+    logging.getLogger("absl").setLevel(logging.CRITICAL)
+
+
+def _say(app: App, message: str, status: int) -> int:
+    print(f"tffapps.{app.name}: {message}", file=sys.stderr)
+    return status
+
+
+def _terminate(number: int, frame: types.FrameType | None) -> typing.NoReturn:
+    # As an exception, so that every `with` on the way out does its work (the worker, locks, half-written files).
+    raise SystemExit(128 + number)

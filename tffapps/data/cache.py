@@ -1,0 +1,157 @@
+"""Images preprocessed once and kept on disk.
+
+The key of an entry is made of the file's content, the function and its parameters, so a changed image or
+setting is worked out anew and a moved image is found again. Entries appear whole or not at all: a killed run
+leaves no half of one.
+
+    <folder>/3f/a2/3fa2….png        the function's answer
+    <folder>/3f/a2/3fa2….json       why the function rejected the image
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import hashlib
+import json
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from tffapps.data.progress import track
+from tffapps.errors import RunStopped
+from tffapps.files import replacing
+
+Function = Callable[..., bytes]  # (image bytes, **parameters) -> PNG bytes; may raise Rejected
+
+
+class Rejected(Exception):
+    """The function's answer is that this image cannot be used; the text says why."""
+
+
+def cached_images(
+    paths: Sequence[Any],
+    function: Function,
+    parameters: dict[str, Any],
+    folder: Path,
+    *,
+    workers: int | None = None,
+    progress: bool = True,
+) -> tuple[list[Path | None], dict[str, str]]:
+    """The preprocessed image of each path (None where rejected), and the reason for each rejected path.
+
+    `function` must be importable (other processes call it) and depend on nothing but its arguments; where its
+    results change for another reason, raise its attribute `version`. `workers` is the number of processes, by
+    default one for each core; 1 means this process.
+    """
+    if "<" in getattr(function, "__qualname__", "<"):
+        raise TypeError(
+            f"{function!r} cannot be called from another process: define it at a module's top level"
+        )
+    folder = Path(folder)
+    texts = [os.fspath(path) for path in paths]
+    workers = workers or os.cpu_count() or 1
+    keys, rejects = _keys(texts, function, parameters, workers)
+    todo = {key: path for path, key in keys.items() if _look_up(folder, key) is None}  # equal content once
+    work = functools.partial(_fill, function=function, parameters=parameters, folder=folder)
+    for _ in track(
+        _run(work, list(todo.items()), workers), len(todo), function.__name__, progress and bool(todo)
+    ):
+        pass
+    results: list[Path | None] = []
+    for path in texts:
+        entry = _look_up(folder, keys[path]) if path in keys else None
+        if entry is not None and entry.suffix == ".json":
+            rejects[path] = json.loads(entry.read_text())["reason"]
+        results.append(entry if entry is not None and entry.suffix == ".png" else None)
+    return results, rejects
+
+
+def _keys(
+    paths: list[str], function: Function, parameters: dict[str, Any], workers: int
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The key of each file that can be opened, and why the others cannot."""
+    settings = {
+        "function": f"{function.__module__}.{function.__qualname__}",
+        "version": getattr(function, "version", None),
+        "parameters": parameters,
+    }
+    prefix = json.dumps(settings, sort_keys=True).encode() + b"\0"
+    keys: dict[str, str] = {}
+    rejects: dict[str, str] = {}
+
+    def key(path: str) -> tuple[bool, str]:
+        try:
+            return True, hashlib.sha256(prefix + Path(path).read_bytes()).hexdigest()
+        except OSError as error:
+            return False, f"cannot be opened: {error.strerror}"
+
+    distinct = list(dict.fromkeys(paths))
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:  # hashing lets go of the interpreter lock
+        for path, (opened, text) in zip(distinct, pool.map(key, distinct)):
+            (keys if opened else rejects)[path] = text
+    return keys, rejects
+
+
+def _run(work: Callable, items: list[tuple[str, str]], workers: int) -> Iterator[None]:
+    """Does the work on all items, in whatever order they end."""
+    if workers == 1 or len(items) <= 1:
+        yield from map(work, items)
+        return
+    # Spawned, not forked: a fork of a process with TensorFlow's threads can hang.
+    pool = concurrent.futures.ProcessPoolExecutor(
+        min(workers, len(items)), multiprocessing.get_context("spawn"), initializer=_start_worker
+    )
+    try:
+        for done in concurrent.futures.as_completed([pool.submit(work, item) for item in items]):
+            yield done.result()
+    except BrokenProcessPool:
+        raise RunStopped(
+            "a preprocessing process was killed, perhaps for want of memory; what it finished is kept: "
+            "run the same command again, with fewer workers"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Runs in each process: OpenCV keeps to one thread, and none outlives a killed parent."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _fill(item: tuple[str, str], function: Function, parameters: dict[str, Any], folder: Path) -> None:
+    key, path = item
+    try:
+        answer, suffix = function(Path(path).read_bytes(), **parameters), ".png"
+    except Rejected as rejected:
+        answer, suffix = json.dumps({"reason": " ".join(str(rejected).split())}).encode(), ".json"
+    except Exception as error:
+        raise RuntimeError(
+            f"{function.__name__} failed on {path}: {type(error).__name__}: {error}"
+        ) from error
+    with replacing(_entry(folder, key, suffix), "wb") as file:
+        file.write(answer)
+
+
+def _entry(folder: Path, key: str, suffix: str) -> Path:
+    return folder / key[:2] / key[2:4] / f"{key}{suffix}"
+
+
+def _look_up(folder: Path, key: str) -> Path | None:
+    return next(
+        (entry for suffix in (".png", ".json") if (entry := _entry(folder, key, suffix)).exists()), None
+    )

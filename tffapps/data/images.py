@@ -1,0 +1,98 @@
+"""Image files as float tensors, in TensorFlow ops alone: a pipeline of them can be sent to another process.
+
+The format is told from the first bytes, never from the name. PNG (8 and 16 bits, palettes, alpha dropped),
+JPEG and uncompressed BMP are read; anything else fails with InvalidArgumentError. EXIF rotations are not
+followed.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+_LUMA = (0.299, 0.587, 0.114)  # BT.601, what a JPEG stores as grey; libpng would use other weights
+
+
+def decode(contents: tf.Tensor, channels: int) -> tf.Tensor:
+    """The bytes of a file as float32 (height, width, channels) in [0, 1]; channels is 1 (grey) or 3 (RGB)."""
+    if channels not in (1, 3):
+        raise ValueError(f"channels must be 1 or 3, not {channels}")
+
+    def starts_with(magic: bytes) -> tf.Tensor:
+        return tf.equal(tf.strings.substr(contents, 0, len(magic)), magic)
+
+    # TensorFlow's "PNG" decoder also reads GIFs, so what is no PNG is given to it as nothing, which it
+    # refuses. An Assert would be plainer, but it is a stateful op and keeps a pipeline from being saved.
+    only_png = tf.where(starts_with(b"\x89PNG"), contents, "")
+    image = tf.cond(
+        starts_with(b"\xff\xd8\xff"),
+        lambda: _jpeg(contents, channels),
+        lambda: tf.cond(
+            starts_with(b"BM"), lambda: _bmp(contents, channels), lambda: _png(only_png, channels)
+        ),
+    )
+    return tf.ensure_shape(image, (None, None, channels))
+
+
+def load(path: tf.Tensor, size: tuple[int, int], channels: int) -> tf.Tensor:
+    """The image in a file as float32 (*size, channels), resized where it has another size."""
+    return fit(decode(tf.io.read_file(path), channels), size)
+
+
+def fit(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Resizes (height, width, channels) without regard to its proportions; shrinking averages."""
+    channels = image.shape[-1]
+    image = tf.cond(
+        tf.reduce_all(tf.equal(tf.shape(image)[:2], tf.constant(size))),
+        lambda: image,
+        lambda: tf.image.resize(image, size, method="bilinear", antialias=True),
+    )
+    return tf.ensure_shape(image, (*size, channels))
+
+
+def _png(contents: tf.Tensor, channels: int) -> tf.Tensor:
+    # 16 bits hold every PNG: an 8-bit value v becomes 257 v, and 257 v / 65535 = v / 255.
+    # Grey is made here and not by libpng, which would also apply the file's gamma.
+    image = tf.io.decode_png(contents, channels=0 if channels == 1 else 3, dtype=tf.uint16)
+    image = tf.cast(image, tf.float32) / 65535.0
+    return _with_channels(image, channels) if channels == 1 else image
+
+
+def _jpeg(contents: tf.Tensor, channels: int) -> tf.Tensor:
+    image = tf.io.decode_jpeg(contents, channels=channels, dct_method="INTEGER_ACCURATE")
+    return tf.cast(image, tf.float32) / 255.0
+
+
+def _bmp(contents: tf.Tensor, channels: int) -> tf.Tensor:
+    def number(at: int, kind: tf.DType = tf.int32) -> tf.Tensor:
+        raw = tf.strings.substr(contents, at, kind.size)
+        return tf.cast(tf.io.decode_raw(raw, kind, little_endian=True)[0], tf.int64)
+
+    start, width, height, bits = number(10), number(18), number(22), number(28, tf.uint16)
+    row = (width * bits + 31) // 32 * 4
+    # TensorFlow insists on the exact length, but some programs add a few bytes at the end.
+    length = start + row * tf.abs(height)
+    # It would read run-length coded pixels as if they were plain; of nothing it makes an error.
+    plain = tf.reduce_any(number(30) == [0, 3])
+    exact = tf.strings.substr(contents, 0, tf.cast(tf.where(plain, length, 0), tf.int32))
+    image = tf.io.decode_bmp(exact, channels=0)
+
+    def from_palette() -> tf.Tensor:
+        first = 14 + number(14)
+        raw = tf.strings.substr(contents, tf.cast(first, tf.int32), tf.cast(start - first, tf.int32))
+        colours = tf.reshape(tf.io.decode_raw(raw, tf.uint8), (-1, 4))  # blue, green, red, unused
+        return tf.gather(colours[:, 2::-1], tf.cast(image[..., 0], tf.int32))
+
+    image = tf.cond(bits == 8, from_palette, lambda: image)
+    return _with_channels(tf.cast(image, tf.float32) / 255.0, channels)
+
+
+def _with_channels(image: tf.Tensor, channels: int) -> tf.Tensor:
+    """Grey, grey + alpha, RGB or RGB + alpha (known only when it runs) as grey or RGB."""
+    coloured = tf.shape(image)[-1] >= 3
+    if channels == 3:
+        return tf.cond(coloured, lambda: image[..., :3], lambda: tf.repeat(image[..., :1], 3, axis=-1))
+    return tf.cond(
+        coloured,
+        lambda: tf.reduce_sum(image[..., :3] * _LUMA, axis=-1, keepdims=True),
+        lambda: image[..., :1],
+    )

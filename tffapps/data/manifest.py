@@ -1,0 +1,164 @@
+"""The manifest: one pandas table that says which image belongs to which class, client and split.
+
+    path, label, client, split            every manifest
+    mask                                  the path of a segmentation mask, where there is one
+    subject                               who or what was photographed; must not be in two splits
+
+Paths are absolute, labels are class names (text, also where they look like numbers).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from tffapps.errors import UserError
+
+SPLITS = ("train", "val", "test")
+COLUMNS = ("path", "label", "client", "split")
+ONLY_CLIENT = "all"  # the client's name where a dataset has no clients
+_REQUIRED = ("path", "label")
+_SHOWN = 3
+
+
+def load(data: Path) -> pd.DataFrame:
+    """The manifest of a folder of images or of a CSV file."""
+    from tffapps.data.folders import from_folders  # it needs this module's names
+
+    data = Path(data)
+    if data.is_dir():
+        return from_folders(data)
+    if not data.exists():
+        raise UserError(f"--data {data}: no such file or folder; give a folder of images or a manifest CSV")
+    if data.suffix.lower() == ".csv":
+        return read_manifest(data)
+    raise UserError(
+        f"--data {data}: neither a folder nor a .csv file; give a folder of images or a manifest CSV"
+    )
+
+
+def read_manifest(file: Path) -> pd.DataFrame:
+    """A manifest from CSV; relative paths start at the CSV's folder, `client` and `split` may be left out."""
+    file = Path(file)
+    try:
+        # Everything is text: a class called NA is not a missing value, and a label 007 keeps its zeros.
+        table = pd.read_csv(
+            file, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True
+        )
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file; check the path of the manifest") from None
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror}); check its permissions") from None
+    except pd.errors.EmptyDataError:
+        raise UserError(f"{file}: empty; its first line must be {','.join(COLUMNS)}") from None
+    except (pd.errors.ParserError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{file}: not a CSV table ({reason}); save it as comma-separated UTF-8") from None
+    table.columns = table.columns.str.strip()
+    missing = [name for name in _REQUIRED if name not in table.columns]
+    if missing:
+        found = ", ".join(table.columns)
+        raise UserError(
+            f"{file}: no column {' or '.join(missing)} (found: {found}); add it to the first line"
+        )
+    if "client" not in table.columns:
+        table["client"] = ONLY_CLIENT
+    if "split" not in table.columns:
+        table["split"] = "train"
+    for column in ("path", "mask"):
+        if column in table.columns:
+            table[column] = [_absolute(value, file.parent) for value in table[column]]
+    optional = [name for name in ("mask", "subject") if name in table.columns]
+    return table[[*COLUMNS, *optional]]
+
+
+def check(manifest: pd.DataFrame, *, labels: Sequence[str] | None = None) -> None:
+    """Raises a UserError at the first thing that would spoil a run; `labels` are the classes it may hold."""
+    if manifest.empty:
+        raise UserError("the manifest has no rows; give at least one image for each client")
+    _refuse(manifest, ~manifest.split.isin(SPLITS), "a split that is none of train, val, test", "correct it")
+    for column in ("path", "label", "client"):
+        _refuse(manifest, manifest[column].astype(str).str.strip() == "", f"an empty {column}", "fill it in")
+    if labels is not None:
+        unknown = ~manifest.label.isin(list(labels))
+        _refuse(manifest, unknown, f"a label that is none of {', '.join(labels)}", "correct or remove them")
+    _refuse(manifest, manifest.path.duplicated(), "a path that an earlier row has", "keep each image once")
+    _refuse(
+        manifest, _absent(manifest.path), "a file that does not exist", "correct the paths or remove the rows"
+    )
+    if "mask" in manifest.columns:
+        absent = _absent(manifest["mask"]) & (manifest["mask"] != "")
+        _refuse(manifest, absent, "a mask that does not exist", "correct the paths or remove the rows")
+    trained = set(manifest.client[manifest.split == "train"])
+    idle = ~manifest.client.isin(trained)
+    _refuse(manifest, idle, "a client without training images", "give it rows of split train or remove it")
+    if "subject" in manifest.columns:
+        known = manifest[manifest.subject.astype(str) != ""]
+        splits = known.groupby("subject")["split"].nunique()
+        torn = manifest.subject.isin(splits.index[splits > 1])
+        _refuse(manifest, torn, "a subject that is in more than one split", "keep each subject in one split")
+
+
+def classes(manifest: pd.DataFrame) -> list[str]:
+    """The class names in order; class 2 comes before class 10."""
+    return sorted(set(manifest.label), key=natural_key)
+
+
+def natural_key(text: str) -> tuple:
+    """Sorts runs of digits by value and everything else as text."""
+    pieces = re.split(r"([0-9]+)", str(text))
+    return tuple(int(piece) if index % 2 else piece for index, piece in enumerate(pieces)), str(text)
+
+
+def fingerprint(manifest: pd.DataFrame) -> str:
+    """Sixteen hex digits that change with the rows, their order or a file's size, not with the root."""
+    root = os.path.commonpath([os.path.dirname(path) for path in manifest.path]) if len(manifest) else ""
+    digest = hashlib.sha256()
+    for row in manifest.to_dict("records"):
+        cells = [
+            Path(os.path.relpath(row["path"], root)).as_posix(),
+            row["label"],
+            row["client"],
+            row["split"],
+        ]
+        cells.append(str(_size(row["path"])))
+        if row.get("mask"):
+            cells += [Path(os.path.relpath(row["mask"], root)).as_posix(), str(_size(row["mask"]))]
+        digest.update("\0".join(map(str, cells)).encode() + b"\n")
+    return digest.hexdigest()[:16]
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return os.path.abspath(os.path.join(folder, path)) if path.strip() else ""
+
+
+def _absent(paths: pd.Series) -> pd.Series:
+    return ~paths.map(os.path.isfile).astype(bool)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return -1
+
+
+def _refuse(manifest: pd.DataFrame, bad: pd.Series, problem: str, remedy: str) -> None:
+    """One line: the problem, how many rows have it, the first of them, the way out."""
+    count = int(bad.sum())
+    if not count:
+        return
+    first = manifest[bad].head(_SHOWN)
+    rows = "; ".join(
+        f"{row.path} (label {row.label}, client {row.client}, split {row.split})"
+        for row in first.itertuples()
+    )
+    more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
+    raise UserError(
+        f"manifest: {count} row{'s' if count > 1 else ''} with {problem}: {rows}{more}. To go on: {remedy}"
+    )

@@ -1,0 +1,132 @@
+"""Is this machine fit to run? `python -m tffapps.doctor`
+
+Prints versions, devices, memory, disk and, for each engine, the result of a tiny federated computation run in a process
+of its own under a timeout. What is wrong comes with what to do about it; exit status 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from importlib import metadata
+
+from tffapps import engine
+
+PACKAGES = (
+    "tensorflow", "tensorflow-federated", "keras", "numpy", "opencv-python-headless", "scikit-learn", "scikit-image",
+    "pandas", "matplotlib", "jax", "grpcio",
+)  # fmt: skip
+EXPECTED_MEAN = 2.5  # of the clients' values 1, 2, 3, 4
+LEAST_MEMORY_GB, LEAST_DISK_GB = 4, 2
+REINSTALL = "remove .venv and run `bash run_all.sh`, which installs the pinned packages"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tffapps.doctor", description=__doc__.splitlines()[0])
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for each engine (default 120)")
+    parser.add_argument("--probe", choices=engine.NAMES, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.probe:
+        print(_probe(options.probe))
+        return 0
+    problems = [*_platform(), *_packages(), *_memory_and_disk()]
+    if not problems:  # TensorFlow is worth asking only where it can be there
+        problems += _devices(options.timeout)
+        for name in engine.NAMES:
+            problems += _engine(name, options.timeout)
+    for problem in problems:
+        print(f"PROBLEM  {problem}")
+    print("everything works" if not problems else f"{len(problems)} problem(s)")
+    return 1 if problems else 0
+
+
+def _line(name: str, value: str) -> None:
+    print(f"{name:24} {value}", flush=True)
+
+
+def _platform() -> list[str]:
+    _line("python", f"{platform.python_version()} ({sys.executable})")
+    _line("platform", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
+    problems = []
+    if not (3, 9) <= sys.version_info[:2] <= (3, 11):
+        problems.append(f"Python {platform.python_version()}: TFF needs 3.9 to 3.11; {REINSTALL}")
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        problems.append("TFF ships for Linux on x86-64 only; use such a machine, a container or WSL 2")
+    return problems
+
+
+def _packages() -> list[str]:
+    problems = []
+    for name in PACKAGES:
+        try:
+            _line(name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            problems.append(f"{name} is not installed; {REINSTALL}")
+    return problems
+
+
+def _memory_and_disk() -> list[str]:
+    problems = []
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    disk = shutil.disk_usage(".").free / 2**30
+    _line("memory", f"{memory:.1f} GiB")
+    _line("free disk here", f"{disk:.1f} GiB")
+    if memory < LEAST_MEMORY_GB:
+        problems.append(f"{memory:.1f} GiB of memory; runs need {LEAST_MEMORY_GB} or more (smaller --batch and --size help)")
+    if disk < LEAST_DISK_GB:
+        problems.append(f"{disk:.1f} GiB of free disk; results and caches need {LEAST_DISK_GB} or more (see --results)")
+    return problems
+
+
+def _devices(timeout: float) -> list[str]:
+    code = "import tensorflow as tf; print(*(d.device_type for d in tf.config.list_physical_devices()))"
+    status, output, _ = _run([sys.executable, "-c", code], timeout)
+    if status != 0:
+        return [f"TensorFlow cannot be imported ({output}); {REINSTALL}"]
+    _line("devices", output)
+    if "GPU" not in output and shutil.which("nvidia-smi"):
+        return ["a GPU is there but TensorFlow does not see it; `pip install --no-deps -r requirements-gpu.txt` into .venv"]
+    return []
+
+
+def _engine(name: str, timeout: float) -> list[str]:
+    status, output, seconds = _run([sys.executable, "-m", "tffapps.doctor", "--probe", name], timeout)
+    if status is None:
+        return [f"engine {name}: no result within {timeout:.0f} s; try --timeout 600, or another --engine"]
+    if status != 0 or output != f"mean {EXPECTED_MEAN}":
+        return [f"engine {name}: {output or f'exit status {status}'}; {REINSTALL}"]
+    _line(f"engine {name}", f"federated mean of 1, 2, 3, 4 = {output.split()[1]} ({seconds:.1f} s)")
+    return []
+
+
+def _run(command: list[str], timeout: float) -> tuple[int | None, str, float]:
+    """Exit status (None: out of time), the last line of output, seconds. Nothing is left running."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, check=False)
+    except subprocess.TimeoutExpired:
+        return None, "", timeout
+    text = (done.stdout if done.returncode == 0 else done.stderr).strip()
+    return done.returncode, (text.splitlines() or [""])[-1], time.monotonic() - begin
+
+
+def _probe(name: str) -> str:
+    import numpy as np
+    import tensorflow_federated as tff
+
+    @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+    def mean(values):
+        return tff.federated_mean(values)
+
+    with engine.open_engine(name):
+        return f"mean {mean([1.0, 2.0, 3.0, 4.0])}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

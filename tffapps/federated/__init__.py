@@ -1,0 +1,1 @@
+"""What is computed: the round, the local training rules, the aggregation. One method, one file."""

@@ -1,0 +1,26 @@
+"""FedAvgM (Hsu et al. 2019): FedAvg with momentum at the server, on the mean update of the trained weights.
+
+With server momentum 0 and server rate 1 it is FedAvg.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from tffapps.federated.method import Method
+from tffapps.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAvgM(Method):
+    name: ClassVar[str] = "fedavgm"
+
+    server_learning_rate: float = setting(1.0, "server learning rate")
+    server_momentum: float = setting(0.9, "server momentum (Hsu et al. 2019, section 4)")
+
+    def server_optimizer(self):
+        import tensorflow_federated as tff
+
+        momentum = self.server_momentum or None
+        return tff.learning.optimizers.build_sgdm(self.server_learning_rate, momentum=momentum)

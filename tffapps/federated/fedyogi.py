@@ -1,0 +1,29 @@
+"""FedYogi (Reddi et al. 2021, algorithm 2): FedAvg with the Yogi optimiser at the server, on the trained weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from tffapps.federated.method import Method
+from tffapps.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class FedYogi(Method):
+    name: ClassVar[str] = "fedyogi"
+
+    yogi_learning_rate: float = setting(0.01, "server learning rate (Reddi et al. 2021, table 8: 10^-2 for images)")
+    yogi_beta1: float = setting(0.9, "decay of the first moment (Reddi et al. 2021)")
+    yogi_beta2: float = setting(0.99, "decay of the second moment (Reddi et al. 2021)")
+    yogi_epsilon: float = setting(1e-3, "adaptivity, tau (Reddi et al. 2021)")
+
+    def server_optimizer(self):
+        import tensorflow_federated as tff
+
+        return tff.learning.optimizers.build_yogi(
+            self.yogi_learning_rate,
+            beta_1=self.yogi_beta1,
+            beta_2=self.yogi_beta2,
+            epsilon=self.yogi_epsilon,
+        )

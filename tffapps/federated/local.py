@@ -1,0 +1,49 @@
+"""Training at one client: plain TensorFlow, nothing of federation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+# () -> (mean loss of the batch, gradients of the trainable variables), at the variables' present values
+LossAndGradients = Callable[[], tuple[tf.Tensor, list[tf.Tensor]]]
+# (loss and gradients, trainable variables, what they were when the round began) -> the same pair, changed
+GradientRule = Callable[[LossAndGradients, list[tf.Variable], list[tf.Tensor]], tuple[tf.Tensor, list[tf.Tensor]]]
+
+
+def train(
+    model: tf.keras.Model,
+    batches: tf.data.Dataset,
+    loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    optimizer: tff.learning.optimizers.Optimizer,
+    rule: GradientRule,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Trains `model` in place on every batch once; returns the number of examples and their mean loss."""
+    variables = model.trainable_variables
+    optimizer_state = optimizer.initialize([tf.TensorSpec(v.shape, v.dtype) for v in variables])
+
+    @tf.function
+    def run(batches: tf.data.Dataset, state: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        start = [variable.read_value() for variable in variables]
+        examples, loss_sum = tf.constant(0.0), tf.constant(0.0)
+        for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
+
+            def loss_and_gradients(images=images, labels=labels):
+                with tf.GradientTape() as tape:
+                    mean = tf.reduce_mean(loss(labels, model(images, training=True)))
+                    total = tf.add_n([mean, *model.losses]) if model.losses else mean
+                return mean, tape.gradient(total, variables)
+
+            mean, gradients = rule(loss_and_gradients, variables, start)
+            state, updated = optimizer.next(state, [v.read_value() for v in variables], gradients)
+            for variable, value in zip(variables, updated):
+                variable.assign(value)
+            count = tf.cast(tf.shape(labels)[0], tf.float32)
+            examples += count
+            loss_sum += count * mean
+        return examples, tf.math.divide_no_nan(loss_sum, examples)
+
+    return run(batches, optimizer_state)

@@ -1,0 +1,53 @@
+"""What a federated method is made of. A method file overrides only what differs from FedAvg.
+
+Flags are made from these classes, so method files import TensorFlow only where they use it: `--help` must not wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tffapps.settings import setting
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tffapps.federated.local import LossAndGradients
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """FedAvg: clients train by SGD on their own data, the server adds the mean of their updates."""
+
+    name: ClassVar[str] = "fedavg"
+
+    optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
+    learning_rate: float = setting(0.01, "client learning rate")
+    momentum: float = setting(0.0, "client momentum, for sgd")
+    weight_decay: float = setting(0.0, "decoupled weight decay, for adamw")
+
+    def client_optimizer(self) -> Any:
+        """One of `tff.learning.optimizers`; its state begins anew every round."""
+        import tensorflow_federated as tff
+
+        if self.optimizer == "sgd":
+            return tff.learning.optimizers.build_sgdm(self.learning_rate, momentum=self.momentum or None)
+        if self.optimizer == "adam":
+            return tff.learning.optimizers.build_adam(self.learning_rate)
+        if self.optimizer == "adamw":
+            return tff.learning.optimizers.build_adamw(self.learning_rate, weight_decay=self.weight_decay)
+        raise ValueError(f"optimizer {self.optimizer!r}: choose sgd, adam or adamw")
+
+    def gradients(
+        self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Loss and gradients of one local step; `start` is the model the round began with."""
+        del variables, start
+        return loss_and_gradients()
+
+    def server_optimizer(self) -> Any:
+        """Takes the negative mean update of the trained weights for a gradient; SGD with rate 1 is FedAvg."""
+        import tensorflow_federated as tff
+
+        return tff.learning.optimizers.build_sgdm(1.0)

@@ -1,0 +1,11 @@
+"""Names and methods. A new method is one file and one line here."""
+
+from __future__ import annotations
+
+from tffapps.federated.fedavg import FedAvg
+from tffapps.federated.fedavgm import FedAvgM
+from tffapps.federated.fedprox import FedProx
+from tffapps.federated.fedyogi import FedYogi
+from tffapps.federated.method import Method
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (FedAvg, FedProx, FedAvgM, FedYogi)}

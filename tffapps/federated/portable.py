@@ -1,0 +1,44 @@
+"""Carries a function over a Keras model into a TFF computation.
+
+Keras builds a model several times more slowly inside the graph that TFF traces (its layers fall back to their
+TensorFlow 1 form), so the model is built and the function traced outside, eagerly, once. Inside the computation the
+traced function is called with fresh variables in place of the model's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+class PortableFunction:
+    """`function(*arguments)` over `model`, traced for arguments of the types `specs`."""
+
+    def __init__(self, model: tf.keras.Model, function: Callable, specs: tuple) -> None:
+        self._traced = tf.function(function).get_concrete_function(*specs)
+        self._variables = {id(variable.handle): variable for variable in model.variables}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """To be called where TFF traces a computation. The function must assign every variable before reading it."""
+        tensors = [tensor for argument in arguments for tensor in _tensors(argument)]
+        captured = [self._stand_in(tensor) for tensor in self._traced.captured_inputs]
+        flat = self._traced._call_flat(tensors, captured)
+        return tf.nest.pack_sequence_as(self._traced.structured_outputs, tf.nest.flatten(flat))
+
+    def _stand_in(self, captured: tf.Tensor) -> tf.Tensor:
+        """What the computation's graph uses for a tensor that the function captured outside."""
+        variable = self._variables.get(id(captured))
+        if variable is not None:
+            # Zeros: initial values are never read, but initialisers run on every call.
+            return tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False).handle
+        if captured.dtype == tf.resource:
+            raise ValueError("the function uses a variable or table that does not belong to its model")
+        return tf.constant(captured.numpy())
+
+
+def _tensors(argument: Any) -> list[tf.Tensor]:
+    if isinstance(argument, tf.data.Dataset):
+        return [tf.data.experimental.to_variant(argument)]
+    return [tf.convert_to_tensor(value) for value in tf.nest.flatten(argument)]

@@ -1,0 +1,64 @@
+"""What is learned: a network, the batches it sees, a loss."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The same for every client and every method of a run.
+
+    `model` gives the network its structure; the values of its weights are handed from round to round beside it and
+    may be overwritten here at any time.
+    """
+
+    model: tf.keras.Model
+    element_spec: Any  # of a client's dataset: (images, labels)
+    loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (labels, outputs) -> one value for each example
+
+    def batch_type(self) -> tff.SequenceType:
+        return tff.SequenceType(tff.types.tensorflow_to_type(self.element_spec))
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightsLayout:
+    """Shapes of a model's weights and which of them are trained; statistics (BatchNorm) are only averaged."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[np.dtype, ...]
+    trainable: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, model: tf.keras.Model) -> WeightsLayout:
+        trained = {id(variable) for variable in model.trainable_variables}
+        return cls(
+            tuple(tuple(variable.shape.as_list()) for variable in model.weights),
+            tuple(np.dtype(variable.dtype.as_numpy_dtype) for variable in model.weights),
+            tuple(id(variable) in trained for variable in model.weights),
+        )
+
+    def types(self) -> list[tff.TensorType]:
+        return [tff.TensorType(dtype.type, shape) for dtype, shape in zip(self.dtypes, self.shapes)]
+
+    def byte_count(self) -> int:
+        return sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in zip(self.dtypes, self.shapes))
+
+    def trained(self, values: Sequence) -> list:
+        return [value for value, is_trained in zip(values, self.trainable) if is_trained]
+
+    def with_trained(self, values: Sequence, trained: Sequence) -> list:
+        """`values` with its trained entries replaced, in order, by `trained`."""
+        replacements = iter(trained)
+        return [next(replacements) if flag else value for value, flag in zip(values, self.trainable)]
+
+
+def cross_entropy(labels: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
+    """Loss of a classifier that ends in a softmax."""
+    return tf.keras.losses.sparse_categorical_crossentropy(labels, probabilities)

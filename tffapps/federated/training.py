@@ -1,0 +1,104 @@
+"""The rounds of one run, from wherever it stands to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tree
+
+from tffapps.engine import Engine
+from tffapps.federated.cohort import Client, Outcome, play
+from tffapps.federated.round import Round, State
+from tffapps.progress import Progress
+from tffapps.runs import Run
+
+Metrics = dict[str, float]
+# Columns of rounds.csv that two runs of the same settings may differ in.
+MEASURED_COLUMNS = ("seconds", "peak_memory_mb")
+
+
+def train(
+    run: Run,
+    round_: Round,
+    weights: Sequence[np.ndarray],
+    clients: Sequence[Client],
+    *,
+    rounds: int,
+    evaluate: Callable[[list[np.ndarray], int], Metrics],
+    engine: Engine,
+    min_clients: int = 1,
+    headline: str = "accuracy",
+    tensorboard: bool = False,
+) -> list[np.ndarray]:
+    """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights."""
+    state = round_.start(weights)
+    done, state = _resume(run, state)
+    with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
+        for number in range(done + 1, rounds + 1):
+            begin = time.perf_counter()
+            outcome = play(round_, state, clients, number, min_clients)
+            state = outcome.state
+            metrics = evaluate(list(state.weights), number)
+            row = _row(number, metrics, outcome, round_, len(clients))
+            row["seconds"] = round(time.perf_counter() - begin, 3)
+            row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
+            run.add_round(row)
+            run.save(number, [np.asarray(leaf) for leaf in tree.flatten(state)])
+            log(number, {**metrics, "training_loss": outcome.loss})
+            progress.step(_note(row, headline, outcome))
+    return list(state.weights)
+
+
+def _resume(run: Run, start: State) -> tuple[int, State]:
+    found = run.latest()
+    if found is None:
+        return 0, start
+    number, arrays = found
+    leaves = tree.flatten(start)
+    if [np.shape(array) for array in arrays] != [np.shape(leaf) for leaf in leaves]:
+        raise ValueError(f"the checkpoint in {run.folder} does not belong to this model; use --fresh")
+    # Scalars go back to what they were: TFF's states hold plain numbers beside arrays.
+    restored = [array if array.shape else array[()] for array in arrays]
+    return number, tree.unflatten_as(start, restored)
+
+
+def _row(number: int, metrics: Metrics, outcome: Outcome, round_: Round, clients: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"round": number, **metrics}
+    row["training_loss"] = outcome.loss
+    row["examples"] = outcome.examples
+    row["clients"] = outcome.took_part
+    row["left_out"] = "; ".join(f"{name} ({why})" for name, why in outcome.left_out.items())
+    row["bytes_down"] = round_.bytes_down(clients)
+    row["bytes_up"] = round_.bytes_up(outcome.took_part)
+    epsilon = round_.aggregation.epsilon(number)
+    if epsilon is not None:
+        row["epsilon"] = round(epsilon, 4)
+    return row
+
+
+def _note(row: dict[str, Any], headline: str, outcome: Outcome) -> str:
+    parts = [f"{headline} {row[headline]:.4f}"] if headline in row else []
+    parts.append(f"loss {outcome.loss:.4f}")
+    if outcome.left_out:
+        parts.append(f"left out: {row['left_out']}")
+    return "  ".join(parts)
+
+
+@contextlib.contextmanager
+def _tensorboard(run: Run, wanted: bool):
+    if not wanted:
+        yield lambda number, values: None
+        return
+    import tensorflow as tf
+
+    with tf.summary.create_file_writer(str(run.folder / "tensorboard")).as_default():
+
+        def log(number: int, values: Metrics) -> None:
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=number)
+
+        yield log

@@ -1,0 +1,36 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import IO
+
+from tffapps.errors import RunStopped, UserError
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path, mode: str = "w") -> Iterator[IO]:
+    """Opens a temporary file beside `path` that takes its place when the block ends without an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, mode) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise _plain(error, path) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _plain(error: OSError, path: pathlib.Path) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RunStopped(f"no space left to write {path}; free some and run the same command again")
+    return UserError(f"cannot write {path}: {error.strerror}")

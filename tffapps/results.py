@@ -1,0 +1,39 @@
+"""Tables: one CSV for each table of a paper, mean and spread over seeds, and what ran beside every number."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+import pandas as pd
+
+from tffapps.files import replacing
+
+
+def over_seeds(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
+    """One row for each combination of `by`: `<metric>` (mean over seeds), `<metric>_std`, and `seeds`.
+
+    The spread is the sample standard deviation; blank for a single seed.
+    """
+    groups = rows.groupby(list(by), sort=False, dropna=False)
+    table = groups[list(metrics)].mean()
+    table.columns = pd.Index(metrics)
+    spread = groups[list(metrics)].std(ddof=1)
+    ordered: dict[str, pd.Series] = {}
+    for metric in metrics:
+        ordered[metric] = table[metric]
+        ordered[f"{metric}_std"] = spread[metric]
+    ordered["seeds"] = groups["seed"].agg(lambda seeds: " ".join(str(seed) for seed in sorted(set(seeds))))
+    return pd.DataFrame(ordered).reset_index()
+
+
+def with_paper(table: pd.DataFrame, values: dict[tuple, float], by: Sequence[str], column: str = "paper") -> pd.DataFrame:
+    """The paper's own value beside each row where there is one, blank where there is none."""
+    keys = table[list(by)].itertuples(index=False, name=None)
+    return table.assign(**{column: [values.get(key) for key in keys]})
+
+
+def write_table(path: pathlib.Path, table: pd.DataFrame, **what_ran: str) -> None:
+    """Writes a CSV whose last columns say what ran: data, profile, weights, …"""
+    with replacing(path) as file:
+        table.assign(**what_ran).to_csv(file, index=False, float_format="%.6g")

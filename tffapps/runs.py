@@ -1,0 +1,128 @@
+"""One run of one method: its folder, its record, its checkpoints.
+
+    results/<app>/runs/<name>-<key>/
+        settings.json     everything needed to run it again
+        rounds.csv        one row a round
+        checkpoint-R.npz  the state after round R; the last two are kept
+        finished.json     there when the run is complete
+
+A row is written before the checkpoint of its round. On reopening, the newest readable checkpoint says where to go on and
+later rows are dropped, so a run that was killed ends like one that was not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import pathlib
+import shutil
+import zipfile
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tffapps.errors import UserError
+from tffapps.files import replacing
+
+KEPT_CHECKPOINTS = 2
+
+
+def key_of(settings: dict[str, Any]) -> str:
+    """Eight characters that change with any setting that could change a number."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+
+
+class Run:
+    """`settings` decides which run it is; `context` (versions, engine, folders) is only written down beside it."""
+
+    def __init__(
+        self,
+        root: pathlib.Path,
+        name: str,
+        settings: dict[str, Any],
+        context: dict[str, Any] | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self.folder = root / "runs" / f"{name}-{key_of(settings)}"
+        if fresh and self.folder.exists():
+            shutil.rmtree(self.folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--results: cannot make {self.folder}: {error.strerror}") from error
+        self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115  held as long as the run is open
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise UserError(f"another process is working on {self.folder}; wait for it or end it") from error
+        if not (self.folder / "settings.json").exists():
+            self._write_json("settings.json", {**(context or {}), "settings": settings})
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.close()
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "finished.json").exists()
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        self._write_json("finished.json", summary)
+
+    def summary(self) -> dict[str, Any]:
+        return json.loads((self.folder / "finished.json").read_text())
+
+    def rounds(self) -> pd.DataFrame:
+        path = self.folder / "rounds.csv"
+        return pd.read_csv(path, keep_default_na=True) if path.exists() else pd.DataFrame()
+
+    def add_round(self, row: dict[str, Any]) -> None:
+        earlier = self.rounds()
+        if len(earlier):
+            earlier = earlier[earlier["round"] < row["round"]]
+        table = pd.concat([earlier, pd.DataFrame([row])], ignore_index=True) if len(earlier) else pd.DataFrame([row])
+        with replacing(self.folder / "rounds.csv") as file:
+            table.to_csv(file, index=False)
+
+    def save(self, number: int, arrays: list[np.ndarray]) -> None:
+        with replacing(self.folder / f"checkpoint-{number}.npz", "wb") as file:
+            np.savez(file, **{f"a{index}": array for index, array in enumerate(arrays)})
+        for _, path in self._checkpoints()[:-KEPT_CHECKPOINTS]:
+            path.unlink()
+
+    def latest(self) -> tuple[int, list[np.ndarray]] | None:
+        """The newest checkpoint that can be read, and its round; what came after it is dropped from the record."""
+        for number, path in reversed(self._checkpoints()):
+            arrays = _read(path)
+            if arrays is not None:
+                self._drop_after(number)
+                return number, arrays
+            path.unlink()
+        return None
+
+    def _drop_after(self, number: int) -> None:
+        table = self.rounds()
+        if len(table) and (table["round"] > number).any():
+            with replacing(self.folder / "rounds.csv") as file:
+                table[table["round"] <= number].to_csv(file, index=False)
+
+    def _checkpoints(self) -> list[tuple[int, pathlib.Path]]:
+        paths = self.folder.glob("checkpoint-*.npz")
+        return sorted((int(path.stem.rpartition("-")[2]), path) for path in paths)
+
+    def _write_json(self, name: str, content: dict[str, Any]) -> None:
+        with replacing(self.folder / name) as file:
+            json.dump(content, file, indent=1, sort_keys=True, default=str)
+
+
+def _read(path: pathlib.Path) -> list[np.ndarray] | None:
+    try:
+        with np.load(path, allow_pickle=False) as content:  # the zip's checksums are verified on reading
+            return [content[f"a{index}"] for index in range(len(content.files))]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
