@@ -1,8 +1,10 @@
 """What several test files need: quiet TensorFlow, a tiny task, engines that are opened once."""
 
+import logging
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 
 import numpy as np
 import pytest

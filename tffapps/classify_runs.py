@@ -12,7 +12,7 @@ import pandas as pd
 from models import classifiers, weights
 from tffapps import classify, cli
 from tffapps.data import manifest as manifests
-from tffapps.data import partition, pipeline, textures
+from tffapps.data import images, partition, pipeline, textures
 from tffapps.data.unreadable import drop_unreadable
 from tffapps.engine import Engine, open_engine
 from tffapps.errors import UserError
@@ -89,6 +89,7 @@ class _Runs:
             raise UserError(str(error)) from error
         self._task = Task(self._model, pipeline.element_spec(size, settings.channels), cross_entropy)
         self._rounds: dict[Any, Round] = {}
+        self._formats = images.formats_of(table.path)
         self._fingerprint = manifests.fingerprint(table)
         self.weights_used = ""
         self._test = self._batches(table[table.split == "test"], seed=0, epochs=1, shuffle=False)
@@ -159,7 +160,7 @@ class _Runs:
         size = (self._settings.size, self._settings.size)
         return pipeline.batches(
             list(rows.path), codes, size=size, channels=self._settings.channels,
-            batch=self._settings.batch, epochs=epochs, seed=seed, shuffle=shuffle,
+            batch=self._settings.batch, epochs=epochs, seed=seed, shuffle=shuffle, formats=self._formats,
         )  # fmt: skip
 
     def _evaluate(self, values: list[np.ndarray], number: int) -> dict[str, float]:

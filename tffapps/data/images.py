@@ -7,35 +7,56 @@ followed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import tensorflow as tf
 
+FORMATS = ("png", "jpeg", "bmp")
+_MAGIC = {"png": b"\x89PNG", "jpeg": b"\xff\xd8\xff", "bmp": b"BM"}
 _LUMA = (0.299, 0.587, 0.114)  # BT.601, what a JPEG stores as grey; libpng would use other weights
 
 
-def decode(contents: tf.Tensor, channels: int) -> tf.Tensor:
-    """The bytes of a file as float32 (height, width, channels) in [0, 1]; channels is 1 (grey) or 3 (RGB)."""
+def formats_of(paths: Iterable[str]) -> tuple[str, ...]:
+    """Which of FORMATS the files are in; files that are in none of them, or not there, do not count.
+
+    Every branch of a pipeline costs time at every start of it, so it is worth a look before one is made.
+    """
+    found = set()
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                start = file.read(4)
+        except OSError:
+            continue
+        found.update(name for name in FORMATS if start.startswith(_MAGIC[name]))
+    return tuple(name for name in FORMATS if name in found) or FORMATS
+
+
+def decode(contents: tf.Tensor, channels: int, formats: tuple[str, ...] = FORMATS) -> tf.Tensor:
+    """The bytes of a file as float32 (height, width, channels) in [0, 1]; channels is 1 (grey) or 3 (RGB).
+
+    A file in a format that is not among `formats` fails like one that is no image.
+    """
     if channels not in (1, 3):
         raise ValueError(f"channels must be 1 or 3, not {channels}")
+    readers = {"png": _png, "jpeg": _jpeg, "bmp": _bmp}
 
-    def starts_with(magic: bytes) -> tf.Tensor:
-        return tf.equal(tf.strings.substr(contents, 0, len(magic)), magic)
+    def read(names: tuple[str, ...]) -> tf.Tensor:
+        name, *others = names
+        right = tf.equal(tf.strings.substr(contents, 0, len(_MAGIC[name])), _MAGIC[name])
+        if others:
+            return tf.cond(right, lambda: readers[name](contents, channels), lambda: read(tuple(others)))
+        # TensorFlow's decoders read each other's formats, and GIFs. What is not in the last format is given to its
+        # decoder as nothing, which it refuses. An Assert would be plainer, but it is a stateful op and keeps a
+        # pipeline from being saved.
+        return readers[name](tf.where(right, contents, ""), channels)
 
-    # TensorFlow's "PNG" decoder also reads GIFs, so what is no PNG is given to it as nothing, which it
-    # refuses. An Assert would be plainer, but it is a stateful op and keeps a pipeline from being saved.
-    only_png = tf.where(starts_with(b"\x89PNG"), contents, "")
-    image = tf.cond(
-        starts_with(b"\xff\xd8\xff"),
-        lambda: _jpeg(contents, channels),
-        lambda: tf.cond(
-            starts_with(b"BM"), lambda: _bmp(contents, channels), lambda: _png(only_png, channels)
-        ),
-    )
-    return tf.ensure_shape(image, (None, None, channels))
+    return tf.ensure_shape(read(formats), (None, None, channels))
 
 
-def load(path: tf.Tensor, size: tuple[int, int], channels: int) -> tf.Tensor:
+def load(path: tf.Tensor, size: tuple[int, int], channels: int, formats: tuple[str, ...] = FORMATS) -> tf.Tensor:
     """The image in a file as float32 (*size, channels), resized where it has another size."""
-    return fit(decode(tf.io.read_file(path), channels), size)
+    return fit(decode(tf.io.read_file(path), channels, formats), size)
 
 
 def fit(image: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:

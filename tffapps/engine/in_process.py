@@ -7,6 +7,7 @@ in sequence and every result is folded into its aggregates at once, so memory do
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -87,7 +88,7 @@ class _Run:
             self._pass_over_clients(todo)
         for name, values in self._kept.items():
             self._known[name] = AtClients(values)
-        return self._evaluate(self._plan.result, self._known.__getitem__)
+        return self.server_value(self._plan.result)
 
     def _pass_over_clients(self, todo: list[Step]) -> None:
         folds = [_Fold(self, step) for step in todo if step.aggregates]
@@ -108,7 +109,7 @@ class _Run:
 
     def _server_call(self, call: _f.Call) -> Any:
         if not isinstance(call.function, _f.Intrinsic):
-            return self._evaluate(call, self._known.__getitem__)
+            return self.server_value(call)
         uri = call.function.uri
         if uri == _f.FEDERATED_APPLY.uri:
             return self.server_value(argument(call, 0))(self.server_value(argument(call, 1)))
@@ -138,13 +139,13 @@ class _Run:
         raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
 
     def server_value(self, block: _f.ComputationBuildingBlock) -> Any:
-        return self._evaluate(block, self._known.__getitem__)
+        return self._evaluate(block, _Scope(self._known.__getitem__))
 
     def client_value(self, block: _f.ComputationBuildingBlock, values: _OneClient) -> Any:
         def look_up(name: str) -> Any:
             return values[name] if name in self._client_steps else self._known[name]
 
-        return _resolve(self._evaluate(block, look_up), values.client)
+        return self._evaluate(block, _Scope(look_up, values.client))
 
     def kept_value(self, name: str, client: int) -> tuple[bool, Any]:
         """Whether an earlier pass kept this client's value, and the value."""
@@ -154,31 +155,26 @@ class _Run:
     def client_step(self, name: str) -> Step:
         return self._client_steps[name]
 
-    def _evaluate(self, block: _f.ComputationBuildingBlock, look_up: Callable[[str], Any]) -> Any:
+    def _evaluate(self, block: _f.ComputationBuildingBlock, scope: _Scope) -> Any:
         if isinstance(block, _f.Reference):
-            return look_up(block.name)
+            return scope.seen(scope.look_up(block.name))
         if isinstance(block, _f.Selection):
-            source = self._evaluate(block.source, look_up)
-            return source[block.index] if block.index is not None else getattr(source, block.name)
+            source = self._evaluate(block.source, scope)
+            return scope.seen(source[block.index] if block.index is not None else getattr(source, block.name))
         if isinstance(block, _f.Struct):
             elements = tff.structure.iter_elements(block)
-            return Struct([(name, self._evaluate(element, look_up)) for name, element in elements])
+            return Struct([(name, self._evaluate(element, scope)) for name, element in elements])
         if isinstance(block, _f.CompiledComputation):
             return self._tensorflow(block)
         if isinstance(block, _f.Call):
-            function = self._evaluate(block.function, look_up)
-            return function() if block.argument is None else function(self._evaluate(block.argument, look_up))
+            function = self._evaluate(block.function, scope)
+            return function() if block.argument is None else function(self._evaluate(block.argument, scope))
         if isinstance(block, _f.Lambda):
-            return self._lambda(block, look_up)
+            return lambda value=None: self._evaluate(block.result, scope.with_name(block.parameter_name, value))
         if isinstance(block, _f.Block):
-            scope: dict[str, Any] = {}
-
-            def look_here(name: str) -> Any:
-                return scope[name] if name in scope else look_up(name)
-
             for name, value in block.locals:
-                scope[name] = self._evaluate(value, look_here)
-            return self._evaluate(block.result, look_here)
+                scope = scope.with_name(name, self._evaluate(value, scope))
+            return self._evaluate(block.result, scope)
         if isinstance(block, _f.Literal):
             return tf.constant(block.value)
         raise NotImplementedError(f"the in-process engine does not know {type(block).__name__} blocks")
@@ -193,13 +189,20 @@ class _Run:
 
         return call
 
-    def _lambda(self, block: _f.Lambda, look_up: Callable[[str], Any]) -> Callable[..., Any]:
-        def call(value: Any = None) -> Any:
-            return self._evaluate(
-                block.result, lambda name: value if name == block.parameter_name else look_up(name)
-            )
 
-        return call
+@dataclasses.dataclass(frozen=True)
+class _Scope:
+    """What names mean, and for which client (None: at the server)."""
+
+    look_up: Callable[[str], Any]
+    client: int | None = None
+
+    def with_name(self, name: str | None, value: Any) -> _Scope:
+        return _Scope(lambda wanted: value if wanted == name else self.look_up(wanted), self.client)
+
+    def seen(self, value: Any) -> Any:
+        """A client-placed argument as this client sees it."""
+        return value.of(self.client) if self.client is not None and isinstance(value, AtClients) else value
 
 
 class _OneClient:
@@ -242,13 +245,3 @@ def argument(call: _f.Call, index: int) -> _f.ComputationBuildingBlock:
     if isinstance(call.argument, _f.Struct):
         return call.argument[index]
     return _f.Selection(call.argument, index=index)
-
-
-def _resolve(value: Any, client: int) -> Any:
-    """Client-placed arguments inside a value as this client sees them."""
-    if isinstance(value, AtClients):
-        return value.of(client)
-    if isinstance(value, Struct):
-        elements = tff.structure.iter_elements(value)
-        return Struct([(name, _resolve(element, client)) for name, element in elements])
-    return value

@@ -18,7 +18,11 @@ _QUANTISED_FROM = 20_000  # tensors with more values than this are sent in 8 bit
 @dataclasses.dataclass(frozen=True)
 class Aggregation:
     """mean: weighted by examples. robust: also zeroes and clips outliers, adaptively. secure: a secure sum, its
-    protocol simulated. dp: clipped and noised, every client counting the same. compressed: 8-bit updates."""
+    protocol simulated. dp: clipped and noised, every client counting the same. compressed: 8-bit updates.
+
+    BatchNorm statistics live on another scale than weights: clipped together they would drown the weights' part of an
+    update. They are therefore averaged beside them, except under dp, whose promise must cover all that is sent.
+    """
 
     aggregator: str = setting("mean", "how updates are combined", choices=NAMES)
     dp_clip: float = setting(1.0, "dp: largest L2 norm of one client's update")
@@ -45,14 +49,27 @@ class Aggregation:
             return tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(self.dp_noise, clients, self.dp_clip)
         raise ValueError(f"aggregator {self.aggregator!r}: choose one of {', '.join(NAMES)}")
 
+    @property
+    def statistics_apart(self) -> bool:
+        return self.aggregator != "dp"
+
+    def statistics_factory(self) -> Any:
+        """For the weights that are not trained, where they are averaged apart."""
+        import tensorflow_federated as tff
+
+        if self.aggregator == "secure":
+            return tff.learning.secure_aggregator(zeroing=False, clipping=False)
+        return tff.aggregators.MeanFactory(no_nan_division=True)
+
     def bytes_up(self, layout: WeightsLayout) -> int:
         """Size of one client's update as it would be sent."""
         if self.aggregator != "compressed":
             return layout.byte_count()
         total = 0
-        for shape, dtype in zip(layout.shapes, layout.dtypes):
+        for shape, dtype, trained in zip(layout.shapes, layout.dtypes, layout.trainable):
             count = math.prod(shape)
-            total += count + 2 * dtype.itemsize if count > _QUANTISED_FROM else count * dtype.itemsize
+            quantised = trained and count > _QUANTISED_FROM
+            total += count + 2 * dtype.itemsize if quantised else count * dtype.itemsize
         return total
 
     def epsilon(self, rounds: int) -> float | None:

@@ -25,6 +25,7 @@ import tensorflow_federated as tff
 
 from tffapps.federated import local
 from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.aggregator import Update, build_aggregator, update_type
 from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.task import Task, WeightsLayout
@@ -70,7 +71,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
     weights_type = tff.to_type(layout.types())
     client_work = _client_work(task, method, layout, weights_type)
     server_optimizer = method.server_optimizer()
-    aggregator = _create(aggregation, clients, weights_type)
+    aggregator = build_aggregator(aggregation, layout, clients)
 
     @tff.tensorflow.computation
     def first_optimizer_state():
@@ -84,12 +85,12 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
     optimizer_type = first_optimizer_state.type_signature.result
 
-    @tff.tensorflow.computation(weights_type, optimizer_type, weights_type)
+    @tff.tensorflow.computation(weights_type, optimizer_type, update_type(layout))
     def server_update(weights, optimizer_state, update):
-        pseudo_gradient = [-value for value in layout.trained(update)]
+        pseudo_gradient = [-value for value in update.trained]
         optimizer_state, trained = server_optimizer.next(optimizer_state, layout.trained(weights), pseudo_gradient)
-        averaged = [weight + value for weight, value in zip(weights, update)]
-        return layout.with_trained(averaged, trained), optimizer_state
+        statistics = [weight + value for weight, value in zip(layout.statistics(weights), update.statistics)]
+        return layout.joined(trained, statistics), optimizer_state
 
     state_type = tff.to_type(State(weights_type, optimizer_type, aggregator.initialize.type_signature.result.member))
 
@@ -101,11 +102,8 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
     def next_round(state, positions, datasets):
         at_clients = tff.federated_broadcast(state.weights)
         result = tff.federated_map(client_work, (at_clients, positions, datasets))
-        weight = (result.weight,) if aggregation.weighted else ()
-        combined = aggregator.next(state.aggregator, result.update, *weight)
-        weights, optimizer = tff.federated_map(
-            server_update, (state.weights, state.optimizer, combined.result)
-        )
+        combined = aggregator.next(state.aggregator, result.update, result.weight)
+        weights, optimizer = tff.federated_map(server_update, (state.weights, state.optimizer, combined.result))
         new_state = tff.federated_zip(State(weights, optimizer, combined.state))
         return new_state, _gather(result.report), combined.measurements
 
@@ -113,7 +111,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
 
 class _ClientResult(NamedTuple):
-    update: list
+    update: Update
     weight: Any
     report: Any
 
@@ -131,7 +129,8 @@ def _client_work(task: Task, method: Method, layout: WeightsLayout, weights_type
         # Zeroed, not multiplied by zero: 0 · NaN is NaN.
         update = [tf.where(ok, value, tf.zeros_like(value)) for value in update]
         report = tf.stack([tf.cast(position, tf.float32), tf.cast(ok, tf.float32), examples, loss])
-        return _ClientResult(update, tf.where(ok, examples, 0.0), report)
+        pair = Update(layout.trained(update), layout.statistics(update))
+        return _ClientResult(pair, tf.where(ok, examples, 0.0), report)
 
     weight_specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(layout.shapes, layout.dtypes)]
     specs = (weight_specs, tf.TensorSpec([], tf.int32), tf.data.DatasetSpec(task.element_spec))
@@ -142,13 +141,6 @@ def _client_work(task: Task, method: Method, layout: WeightsLayout, weights_type
         return portable(list(weights), position, batches)
 
     return work
-
-
-def _create(aggregation: Aggregation, clients: int, weights_type: tff.Type) -> tff.templates.AggregationProcess:
-    factory = aggregation.factory(clients)
-    if aggregation.weighted:
-        return factory.create(weights_type, tff.TensorType(np.float32))
-    return factory.create(weights_type)
 
 
 def _gather(report: tff.Value) -> tff.Value:

@@ -53,10 +53,13 @@ class WeightsLayout:
     def trained(self, values: Sequence) -> list:
         return [value for value, is_trained in zip(values, self.trainable) if is_trained]
 
-    def with_trained(self, values: Sequence, trained: Sequence) -> list:
-        """`values` with its trained entries replaced, in order, by `trained`."""
-        replacements = iter(trained)
-        return [next(replacements) if flag else value for value, flag in zip(values, self.trainable)]
+    def statistics(self, values: Sequence) -> list:
+        return [value for value, is_trained in zip(values, self.trainable) if not is_trained]
+
+    def joined(self, trained: Sequence, statistics: Sequence) -> list:
+        """The two kinds in the order of the model's weights again."""
+        first, second = iter(trained), iter(statistics)
+        return [next(first) if is_trained else next(second) for is_trained in self.trainable]
 
 
 def cross_entropy(labels: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,175 @@
+"""The commands as a user types them: help, mistakes, kill and go on, nothing left running."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tffapps.federated.training import MEASURED_COLUMNS
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COMMANDS = ("tffapps.classify", "tffapps.doctor")
+SMALL = ["--profile", "smoke", "--methods", "fedavg", "--rounds", "4"]
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder to run in: the stand-in is made there once."""
+    return tmp_path_factory.mktemp("place")
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def run(place, *arguments: str, module: str = "tffapps.classify") -> subprocess.CompletedProcess:
+    return subprocess.run(
+        command(module, *arguments), cwd=place, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_help_does_not_wait_for_tensorflow(module):
+    code = f"import sys; sys.argv = ['x', '--help']\ntry:\n import runpy; runpy.run_module({module!r}, run_name='__main__')\n"
+    code += "except SystemExit: pass\nprint([m for m in ('tensorflow', 'tensorflow_federated', 'pandas') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "usage: python -m" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+MISTAKES = {
+    "unknown method": (["--methods", "fedsgd"], "--methods fedsgd: unknown; choose from fedavg"),
+    "unknown engine": (["--engine", "gpu"], "--engine gpu: unknown"),
+    "no such data": (["--data", "nowhere"], "--data nowhere: no such file or folder"),
+    "no such settings": (["--settings", "nothing.json"], "--settings nothing.json: not a settings.json"),
+    "no such weights": (["--profile", "smoke", "--weights", "nothing.h5"], "--weights: nothing.h5"),
+    "unknown flag": (["--round", "3"], "unrecognized arguments: --round 3"),
+    "not a number": (["--rounds", "many"], "argument --rounds: invalid int value: 'many'"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_clear_line(mistake, place):
+    arguments, message = MISTAKES[mistake]
+    done = run(place, *arguments, "--results", "untouched")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len([line for line in done.stderr.splitlines() if "error:" in line]) == 1
+    assert not list((place / "untouched").rglob("*.csv"))
+
+
+def record(results: pathlib.Path) -> pd.DataFrame:
+    (file,) = results.rglob("rounds.csv")
+    return pd.read_csv(file).drop(columns=list(MEASURED_COLUMNS))
+
+
+def weights(results: pathlib.Path) -> list[np.ndarray]:
+    (file,) = results.rglob("checkpoint-4.npz")
+    with np.load(file) as content:
+        return [content[name] for name in content.files]
+
+
+def rounds_so_far(results: pathlib.Path) -> int:
+    return max((int(file.stem.rpartition("-")[2]) for file in results.rglob("checkpoint-*.npz")), default=0)
+
+
+@pytest.fixture(scope="module")
+def whole(place) -> pathlib.Path:
+    """The results of a run that nothing interrupted."""
+    done = run(place, *SMALL, "--results", "whole")
+    assert done.returncode == 0, done.stderr
+    return place / "whole"
+
+
+def test_killed_and_started_again(place, whole):
+    results = place / "killed"
+    for after in (1, 3):
+        program = subprocess.Popen(
+            command("tffapps.classify", *SMALL, "--results", "killed"),
+            cwd=place, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        deadline = time.monotonic() + 120
+        while rounds_so_far(results) < after and time.monotonic() < deadline:
+            time.sleep(0.002)
+        program.kill()
+        program.wait()
+        assert after <= rounds_so_far(results) < 4
+    done = run(place, *SMALL, "--results", "killed")
+    assert done.returncode == 0, done.stderr
+    assert record(results).equals(record(whole))
+    for first, second in zip(weights(results), weights(whole)):
+        assert np.array_equal(first, second)
+
+
+def test_the_table_says_what_ran(whole):
+    table = pd.read_csv(whole / "classify" / "comparison.csv")
+    row = table.iloc[0]
+    assert (row.method, row.data, row.profile, row.weights, row.model) == ("fedavg", "stand-in", "smoke", "random", "tiny")
+    assert row.accuracy == pytest.approx(record(whole).accuracy.iloc[-1], abs=1e-5)
+
+
+def test_a_finished_run_is_not_run_again_and_its_settings_run_it_again(place, whole):
+    done = run(place, *SMALL, "--results", "whole")
+    assert done.returncode == 0 and "4/4" not in done.stderr
+    (settings,) = whole.rglob("settings.json")
+    content = json.loads(settings.read_text())
+    assert content["versions"]["tensorflow-federated"] and content["settings"]["rounds"] == 4
+    again = run(place, "--settings", str(settings), "--results", "again")
+    assert again.returncode == 0, again.stderr
+    assert record(place / "again").equals(record(whole))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_after_a_signal(number, place):
+    marker = f"{time.time_ns()}"
+    program = subprocess.Popen(
+        command("tffapps.classify", *SMALL, "--engine", "worker", "--rounds", "500", "--results", "signal"),
+        cwd=place, env={**environment(), "TFFAPPS_TEST_MARK": marker},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for line in program.stderr:
+        if "1/500" in line or "2/500" in line or "/500" in line:
+            break
+    program.send_signal(number)
+    output, errors = program.communicate(timeout=60)
+    assert program.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert "Traceback" not in errors
+    assert not [pid for pid in marked(marker)]
+
+
+def marked(marker: str) -> list[int]:
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_doctor_finds_nothing_wrong(place):
+    done = run(place, module="tffapps.doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("federated mean of 1, 2, 3, 4 = 2.5") == 2
+    assert done.stdout.splitlines()[-1] == "everything works"
+
+
+def test_doctor_reports_an_engine_that_does_not_answer(place):
+    done = run(place, "--timeout", "0.5", module="tffapps.doctor")
+    assert done.returncode == 1
+    assert "PROBLEM" in done.stdout

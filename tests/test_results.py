@@ -1,0 +1,30 @@
+"""Tables: means and spreads by hand, the paper's values, what ran."""
+
+import pandas as pd
+import pytest
+
+from tffapps.results import over_seeds, with_paper, write_table
+
+ROWS = pd.DataFrame(
+    {
+        "method": ["b", "b", "a", "b"],
+        "seed": [0, 1, 0, 2],
+        "accuracy": [0.5, 0.7, 0.9, 0.6],
+    }
+)
+
+
+def test_mean_and_spread_by_hand():
+    table = over_seeds(ROWS, ["method"], ["accuracy"])
+    assert table.method.tolist() == ["b", "a"]  # in the order they ran
+    assert table.accuracy.tolist() == pytest.approx([0.6, 0.9])
+    assert table.accuracy_std[0] == pytest.approx(0.1) and pd.isna(table.accuracy_std[1])
+    assert table.seeds.tolist() == ["0 1 2", "0"]
+
+
+def test_the_papers_value_is_beside_ours_or_blank(tmp_path):
+    table = with_paper(over_seeds(ROWS, ["method"], ["accuracy"]), {("a",): 0.95}, ["method"])
+    write_table(tmp_path / "t" / "table.csv", table, data="stand-in", profile="smoke")
+    read = pd.read_csv(tmp_path / "t" / "table.csv")
+    assert pd.isna(read.paper[0]) and read.paper[1] == 0.95
+    assert set(read.data) == {"stand-in"} and set(read.profile) == {"smoke"}

@@ -1,0 +1,102 @@
+"""Run folders: rows, checkpoints, resuming, corruption, locks."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tffapps.errors import RunStopped, UserError
+from tffapps.files import replacing
+from tffapps.runs import Run, key_of
+
+SETTINGS = {"method": "fedavg", "seed": 0}
+
+
+def state(number: int) -> list[np.ndarray]:
+    return [np.full((2, 3), number, np.float32), np.array(number, np.int64)]
+
+
+def play(run: Run, numbers) -> None:
+    for number in numbers:
+        run.add_round({"round": number, "accuracy": number / 10, "left_out": ""})
+        run.save(number, state(number))
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        play(run, [1, 2, 3])
+    with Run(tmp_path, "a", SETTINGS) as run:
+        number, arrays = run.latest()
+        assert number == 3
+        assert np.array_equal(arrays[0], state(3)[0]) and arrays[1].dtype == np.int64 and arrays[1] == 3
+        assert run.rounds()["round"].tolist() == [1, 2, 3]
+        assert len(list(run.folder.glob("checkpoint-*"))) == 2
+
+
+def test_a_row_without_its_checkpoint_is_dropped(tmp_path):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        play(run, [1, 2])
+        run.add_round({"round": 3, "accuracy": 0.9, "left_out": ""})
+        assert run.latest()[0] == 2
+        assert run.rounds()["round"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK nonsense", None])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, damage):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        play(run, [1, 2, 3])
+        newest = run.folder / "checkpoint-3.npz"
+        content = bytearray(newest.read_bytes())
+        content[len(content) // 3] ^= 0xFF  # one flipped byte inside an array
+        newest.write_bytes(content if damage is None else damage)
+        number, arrays = run.latest()
+        assert number == 2 and arrays[1] == 2
+        assert run.rounds()["round"].tolist() == [1, 2]
+
+
+def test_other_settings_are_another_run_and_fresh_starts_over(tmp_path):
+    with Run(tmp_path, "a", SETTINGS) as first, Run(tmp_path, "a", {**SETTINGS, "seed": 1}) as second:
+        assert first.folder != second.folder
+        play(first, [1])
+    with Run(tmp_path, "a", SETTINGS, fresh=True) as run:
+        assert run.latest() is None and run.rounds().empty
+
+
+def test_two_processes_do_not_share_a_run(tmp_path):
+    with Run(tmp_path, "a", SETTINGS), pytest.raises(UserError, match="another process"):
+        Run(tmp_path, "a", SETTINGS)
+
+
+def test_settings_and_summary_are_kept(tmp_path):
+    with Run(tmp_path, "a", SETTINGS, {"app": "x"}) as run:
+        assert not run.finished
+        run.finish({"accuracy": 0.5})
+    with Run(tmp_path, "a", SETTINGS) as run:
+        assert run.finished and run.summary() == {"accuracy": 0.5}
+        assert json.loads((run.folder / "settings.json").read_text()) == {"app": "x", "settings": SETTINGS}
+    assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1}) != key_of({"a": 1, "b": 3})
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("old")
+    with pytest.raises(KeyError), replacing(path) as file:
+        file.write("half")
+        raise KeyError
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    with replacing(path) as file:
+        file.write("new")
+    assert path.read_text() == "new"
+
+
+def test_a_full_disk_is_said_plainly(tmp_path):
+    with pytest.raises(RunStopped, match="no space left"), replacing(tmp_path / "x") as file:
+        file.close()
+        with open("/dev/full", "w") as full:
+            full.write("x")
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(UserError, match="--results"):
+        Run(tmp_path, "a", SETTINGS)
