@@ -21,7 +21,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 SIZE, BATCH, CLASSES = 64, 32, 3
-CONTENDERS = [("fit", 1), *((engine, clients) for engine in ("in-process", "worker") for clients in (2, 10, 50))]
+CONTENDERS = [
+    ("fit", 1),
+    *((engine, clients) for engine in ("in-process", "worker") for clients in (2, 10, 50)),
+]
 
 
 def main() -> None:
@@ -45,7 +48,15 @@ def main() -> None:
 
 
 def _in_a_process(name: str, clients: int, options: argparse.Namespace) -> dict:
-    arguments = ["--images", str(options.images), "--repeats", str(options.repeats), "--one", name, str(clients)]
+    arguments = [
+        "--images",
+        str(options.images),
+        "--repeats",
+        str(options.repeats),
+        "--one",
+        name,
+        str(clients),
+    ]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, env=environment, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -72,7 +83,10 @@ def _report(measured: dict[tuple[str, int], list[dict]], options: argparse.Names
     fit = table.iloc[0]
     table["speed_of_fit"] = (table.images_per_second / fit.images_per_second).round(3)
     table["first_round_of_fit"] = (table.seconds_to_end_of_first_round / fit.seconds_to_end_of_first_round).round(2)
-    for column, result in (("seconds_per_round", "cost_of_two_clients"), ("peak_memory_mb", "memory_of_two_clients")):
+    for column, result in (
+        ("seconds_per_round", "cost_of_two_clients"),
+        ("peak_memory_mb", "memory_of_two_clients"),
+    ):
         two = table[table.clients == 2].set_index("contender")[column]
         table[result] = [round(v / two[c], 3) if c in two else None for c, v in zip(table.contender, table[column])]
     path = options.results / "benchmarks" / "rounds.csv"
@@ -134,11 +148,11 @@ class _fit:
 
 class _federation:
     def __init__(self, name: str, model, batches, count: int, clients: int) -> None:
+        from tffapps.data import pipeline
         from tffapps.engine import open_engine
         from tffapps.federated.fedavg import FedAvg
         from tffapps.federated.round import build_round
         from tffapps.federated.task import Task, cross_entropy
-        from tffapps.data import pipeline
 
         task = Task(model, pipeline.element_spec((SIZE, SIZE), 3), cross_entropy)
         self._round = build_round(task, FedAvg())

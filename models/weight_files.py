@@ -127,9 +127,7 @@ def _by_kind_and_number(path: Path, folder: Any, model: tf.keras.Model) -> list[
             found.add(name)
             arrays += _variables(folder[name])
         elif in_backbone:
-            raise WeightsError(
-                f"{path}: not the weights of {model.name}; it has no {name} for layer {layer.name}"
-            )
+            raise WeightsError(f"{path}: not the weights of {model.name}; it has no {name} for layer {layer.name}")
     for name in folder:
         if name not in found:
             arrays += _variables(folder[name])

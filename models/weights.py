@@ -122,9 +122,7 @@ def _check_shapes(path: Path, arrays: list[np.ndarray], variables: list[tf.Varia
     for array, variable in zip(arrays, variables):
         expected = tuple(variable.shape)
         if array.shape != expected:
-            raise WeightsError(
-                f"{path}: not the weights of {name}; {array.shape} where {variable.name} is {expected}"
-            )
+            raise WeightsError(f"{path}: not the weights of {name}; {array.shape} where {variable.name} is {expected}")
 
 
 def _fitting_part(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -> str:

@@ -3,11 +3,11 @@
 import logging
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
-
 import numpy as np
 import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 
 
 @pytest.fixture(scope="session")

@@ -32,8 +32,22 @@ class Settings:
 
 
 PROFILES: dict[str, dict[str, Any]] = {
-    "smoke": {"model": "tiny", "size": 32, "rounds": 2, "seeds": (0,), "standin_images": 10, "learning_rate": 0.1},
-    "demo": {"model": "tiny", "size": 32, "rounds": 15, "batch": 16, "learning_rate": 0.1, "standin_images": 60},
+    "smoke": {
+        "model": "tiny",
+        "size": 32,
+        "rounds": 2,
+        "seeds": (0,),
+        "standin_images": 10,
+        "learning_rate": 0.1,
+    },
+    "demo": {
+        "model": "tiny",
+        "size": 32,
+        "rounds": 15,
+        "batch": 16,
+        "learning_rate": 0.1,
+        "standin_images": 60,
+    },
     "paper": {"model": "mobilenetv2", "size": 224, "rounds": 100},
 }
 

@@ -11,8 +11,8 @@ import pandas as pd
 
 from models import classifiers, weights
 from tffapps import classify, cli
-from tffapps.data import manifest as manifests
 from tffapps.data import images, partition, pipeline, textures
+from tffapps.data import manifest as manifests
 from tffapps.data.unreadable import drop_unreadable
 from tffapps.engine import Engine, open_engine
 from tffapps.errors import UserError
@@ -38,11 +38,20 @@ def run_all(values: dict[str, Any]) -> None:
         runs = _Runs(values, settings, table, engine)
         rows = [row for method in values["methods"] for seed in values["seeds"] for row in runs.of(method, seed)]
     summary = over_seeds(pd.DataFrame(rows), ["method", "site"], classify.METRICS)
-    what_ran = {"data": data_name, "profile": values["profile"], "weights": runs.weights_used, "model": settings.model}
+    what_ran = {
+        "data": data_name,
+        "profile": values["profile"],
+        "weights": runs.weights_used,
+        "model": settings.model,
+    }
     if runs.aggregation.note():
         what_ran["aggregator"] = f"{runs.aggregation.aggregator}: {runs.aggregation.note()}"
     write_table(folder / "comparison.csv", summary, **what_ran)
-    print(summary[["method", "site", "accuracy", "macro_f1", "seeds"]].to_string(index=False, float_format="%.4f"))
+    print(
+        summary[["method", "site", "accuracy", "macro_f1", "seeds"]].to_string(
+            index=False, float_format="{:.4f}".format
+        )
+    )
     print(f"table: {folder / 'comparison.csv'}")
 
 
@@ -64,10 +73,13 @@ def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str,
     if table.label.nunique() < 2:
         raise UserError(f"--data {source}: only one class ({table.label.iloc[0]}); a classifier needs two or more")
     if not (table.split == "test").any():
-        print(f"no test split in {source}: a fifth of the training images, drawn by class, is held out", file=sys.stderr)
+        print(
+            f"no test split in {source}: a fifth of the training images, drawn by class, is held out",
+            file=sys.stderr,
+        )
         training = (table.split == "train").to_numpy()
-        strata = (table.client + "/" + table.label)[training].to_numpy()
-        groups = table.subject[training].to_numpy() if "subject" in table else None
+        strata = (table.client + "/" + table.label)[training].tolist()
+        groups = table.subject[training].tolist() if "subject" in table else None
         part = partition.stratified(strata, [1 - HELD_OUT, HELD_OUT], seed=0, groups=groups)
         table.loc[table.index[training][part == 1], "split"] = "test"
     return name, table

@@ -54,7 +54,9 @@ class App:
             for field in dataclasses.fields(owner):
                 earlier = found.setdefault(field.name, (field, owner))[0]
                 if earlier.default != field.default:  # one flag cannot mean two defaults
-                    raise ValueError(f"{owner.__name__}.{field.name}: another setting has this name and another default")
+                    raise ValueError(
+                        f"{owner.__name__}.{field.name}: another setting has this name and another default"
+                    )
         return found
 
 
@@ -81,7 +83,7 @@ def parse(app: App, arguments: Sequence[str] | None = None) -> dict[str, Any]:
     stored = _stored(app, given.pop("settings", None))
     profile = given.pop("profile", None) or stored.pop("profile", None) or app.default_profile
     fields = app.fields()
-    values = {name: field.default for name, (field, _) in fields.items()}
+    values: dict[str, Any] = {name: field.default for name, (field, _) in fields.items()}
     values.update(app.profiles[profile])
     values.update(stored)
     values["fresh"] = given.pop("fresh", False)

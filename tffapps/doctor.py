@@ -77,7 +77,9 @@ def _memory_and_disk() -> list[str]:
     _line("memory", f"{memory:.1f} GiB")
     _line("free disk here", f"{disk:.1f} GiB")
     if memory < LEAST_MEMORY_GB:
-        problems.append(f"{memory:.1f} GiB of memory; runs need {LEAST_MEMORY_GB} or more (smaller --batch and --size help)")
+        problems.append(
+            f"{memory:.1f} GiB of memory; runs need {LEAST_MEMORY_GB} or more (smaller --batch and --size help)"
+        )
     if disk < LEAST_DISK_GB:
         problems.append(f"{disk:.1f} GiB of free disk; results and caches need {LEAST_DISK_GB} or more (see --results)")
     return problems
@@ -90,7 +92,9 @@ def _devices(timeout: float) -> list[str]:
         return [f"TensorFlow cannot be imported ({output}); {REINSTALL}"]
     _line("devices", output)
     if "GPU" not in output and shutil.which("nvidia-smi"):
-        return ["a GPU is there but TensorFlow does not see it; `pip install --no-deps -r requirements-gpu.txt` into .venv"]
+        return [
+            "a GPU is there but TensorFlow does not see it; `pip install --no-deps -r requirements-gpu.txt` into .venv"
+        ]
     return []
 
 

@@ -27,7 +27,11 @@ class Progress:
             return
         took = time.monotonic() - self._begin
         left = took / (self._done - self._first) * (self._total - self._done)
-        print(f"{self._name}: {self._done}/{self._total}  {note}  {left:.0f} s left", file=sys.stderr, flush=True)
+        print(
+            f"{self._name}: {self._done}/{self._total}  {note}  {left:.0f} s left",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def __enter__(self) -> Progress:
         return self

@@ -27,7 +27,9 @@ def over_seeds(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) ->
     return pd.DataFrame(ordered).reset_index()
 
 
-def with_paper(table: pd.DataFrame, values: dict[tuple, float], by: Sequence[str], column: str = "paper") -> pd.DataFrame:
+def with_paper(
+    table: pd.DataFrame, values: dict[tuple, float], by: Sequence[str], column: str = "paper"
+) -> pd.DataFrame:
     """The paper's own value beside each row where there is one, blank where there is none."""
     keys = table[list(by)].itertuples(index=False, name=None)
     return table.assign(**{column: [values.get(key) for key in keys]})

@@ -6,8 +6,8 @@
         checkpoint-R.npz  the state after round R; the last two are kept
         finished.json     there when the run is complete
 
-A row is written before the checkpoint of its round. On reopening, the newest readable checkpoint says where to go on and
-later rows are dropped, so a run that was killed ends like one that was not.
+A row is written before the checkpoint of its round. On reopening, the newest readable checkpoint says where to go on
+and later rows are dropped, so a run that was killed ends like one that was not.
 """
 
 from __future__ import annotations

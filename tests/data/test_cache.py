@@ -72,9 +72,7 @@ def test_content_and_settings_are_the_key(numbered, tmp_path):
 
 
 def test_the_order_of_parameters_does_not_matter(tmp_path):
-    keys = [
-        cache._keys([__file__], invert, parameters, 1) for parameters in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
-    ]
+    keys = [cache._keys([__file__], invert, parameters, 1) for parameters in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
     assert keys[0] == keys[1]
 
 

@@ -87,8 +87,6 @@ def test_links_are_followed_and_circles_end(put, tmp_path):
     (root / "data" / "again").symlink_to(root / "data")
     with pytest.raises(UserError, match="different depths") as error:
         from_folders(root / "data")
-    assert (
-        str(error.value).count("/again") <= 4
-    )  # with two such links a walk to the system's limit takes for ever
+    assert str(error.value).count("/again") <= 4  # with two such links a walk to the system's limit takes for ever
     (root / "data" / "again").unlink()
     assert rows(from_folders(root / "data")) == [("cat", "all", "train")]

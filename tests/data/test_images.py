@@ -137,9 +137,7 @@ def test_load_resizes_only_where_it_must(tmp_path, rgb, encode):
     file = tmp_path / "x.dat"  # the name says nothing
     file.write_bytes(encode(rgb))
     np.testing.assert_allclose(images.load(str(file), (5, 7), 3), rgb / 255, atol=2e-7)
-    graph = tf.function(lambda path: images.load(path, (10, 4), 1)).get_concrete_function(
-        tf.TensorSpec((), tf.string)
-    )
+    graph = tf.function(lambda path: images.load(path, (10, 4), 1)).get_concrete_function(tf.TensorSpec((), tf.string))
     assert graph.output_shapes == (10, 4, 1)
     assert graph(tf.constant(str(file))).shape == (10, 4, 1)
 

@@ -99,9 +99,7 @@ def test_missing_files_are_counted_and_the_first_three_shown(table):
     more = [table]
     for number in range(5):
         more.append(table.iloc[:1].assign(path=f"/nowhere/{number}.png"))
-    message = refused(
-        pd.concat(more, ignore_index=True), "5 rows", "/nowhere/0.png", "/nowhere/2.png", "2 more"
-    )
+    message = refused(pd.concat(more, ignore_index=True), "5 rows", "/nowhere/0.png", "/nowhere/2.png", "2 more")
     assert "/nowhere/3.png" not in message
     assert "label cat" in message and "client a" in message
 

@@ -10,18 +10,14 @@ SEEDED = {
     "dirichlet": lambda seed: partition.dirichlet(LABELS, 4, 0.5, seed),
     "sorted_shards": lambda seed: partition.sorted_shards(LABELS, 4, seed),
     "stratified": lambda seed: partition.stratified(LABELS, [2, 1, 1], seed),
-    "stratified groups": lambda seed: partition.stratified(
-        LABELS, [2, 1, 1], seed, groups=np.arange(51) // 3
-    ),
+    "stratified groups": lambda seed: partition.stratified(LABELS, [2, 1, 1], seed, groups=np.arange(51) // 3),
 }
 
 
 def counts(part, labels=LABELS):
     """(parts, classes)"""
     names = sorted(set(labels))
-    return np.array(
-        [[sum(np.array(labels)[part == p] == name) for name in names] for p in range(part.max() + 1)]
-    )
+    return np.array([[sum(np.array(labels)[part == p] == name) for name in names] for p in range(part.max() + 1)])
 
 
 @pytest.mark.parametrize("name", SEEDED)

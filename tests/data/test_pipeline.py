@@ -43,24 +43,18 @@ def test_no_batch_spans_two_epochs_and_each_epoch_has_its_order(numbered):
 
 
 def test_the_seed_decides_the_order(numbered):
-    first, again, other = (
-        labels_of(pipeline.batches(numbered, range(11), **OPTIONS, seed=seed)) for seed in (0, 0, 1)
-    )
+    first, again, other = (labels_of(pipeline.batches(numbered, range(11), **OPTIONS, seed=seed)) for seed in (0, 0, 1))
     assert first == again
     assert first != other
 
 
 def test_large_seeds_and_pathlib(numbered):
-    assert (
-        len(labels_of(pipeline.batches([Path(p) for p in numbered], range(11), **OPTIONS, seed=2**40))) == 3
-    )
+    assert len(labels_of(pipeline.batches([Path(p) for p in numbered], range(11), **OPTIONS, seed=2**40))) == 3
 
 
 def test_orders_are_equally_likely():
     """Each of three rows comes first a third of the time: 600 epochs, so 200 +- 12 (one sigma)."""
-    firsts = [
-        batch[0] for batch in labels_of(pipeline.from_arrays(np.zeros((3, 1)), range(3), batch=3, epochs=600))
-    ]
+    firsts = [batch[0] for batch in labels_of(pipeline.from_arrays(np.zeros((3, 1)), range(3), batch=3, epochs=600))]
     assert np.abs(np.bincount(firsts, minlength=3) - 200).max() < 50
 
 
@@ -91,9 +85,7 @@ def test_lengths_must_agree(numbered):
 def test_augmentation_has_a_seed_for_each_image_and_epoch(numbered):
     def added(**options):
         """The noise of each (epoch, image)."""
-        dataset = pipeline.batches(
-            numbered, range(11), **{**OPTIONS, "batch": 11}, augment=noisy, epochs=2, **options
-        )
+        dataset = pipeline.batches(numbered, range(11), **{**OPTIONS, "batch": 11}, augment=noisy, epochs=2, **options)
         return {
             (epoch, int(label)): (image - label / 255).round(4).tobytes()
             for epoch, (images, labels) in enumerate(dataset.as_numpy_iterator())
@@ -135,9 +127,7 @@ def test_a_pipeline_is_traced_once(numbered):
         return image
 
     for seed in range(3):
-        labels_of(
-            pipeline.batches(numbered[: 5 + seed], range(5 + seed), **OPTIONS, seed=seed, augment=counted)
-        )
+        labels_of(pipeline.batches(numbered[: 5 + seed], range(5 + seed), **OPTIONS, seed=seed, augment=counted))
     assert len(calls) == 1
 
 

@@ -52,9 +52,7 @@ def test_items_of_one_stream_share_random_numbers(tmp_path):
 
 
 def test_colours_are_rgb(tmp_path):
-    folder = make(
-        tmp_path / "d", [Item("x.bmp")], lambda rng, item: np.full((2, 2, 3), [255, 0, 7], np.uint8)
-    )
+    folder = make(tmp_path / "d", [Item("x.bmp")], lambda rng, item: np.full((2, 2, 3), [255, 0, 7], np.uint8))
     assert cv2.imread(str(folder / "x.bmp"))[0, 0].tolist() == [7, 0, 255]  # OpenCV reads blue first
 
 

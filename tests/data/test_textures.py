@@ -45,9 +45,7 @@ def test_directions_and_frequencies_tell_much(table, pixels):
 
 
 def test_clients_look_different(table, pixels):
-    means = np.stack(
-        [pixels[(table.client == client).to_numpy()].mean(axis=(0, 1, 2)) for client in set(table.client)]
-    )
+    means = np.stack([pixels[(table.client == client).to_numpy()].mean(axis=(0, 1, 2)) for client in set(table.client)])
     assert np.ptp(means, axis=0).max() > 0.05
     within = pixels[(table.client == "client_0").to_numpy()].mean(axis=(1, 2)).std(axis=0)
     assert within.max() < 0.02

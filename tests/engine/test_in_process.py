@@ -116,7 +116,7 @@ def test_an_error_says_which_client(in_process):
     def total(values):
         return tff.federated_sum(tff.federated_map(checked, values))
 
-    with in_process(), pytest.raises(ClientError, match="client 2: .*") as caught:
+    with in_process(), pytest.raises(ClientError, match="client 2: ") as caught:
         total([1.0, 2.0, 5.0, 1.0])
     assert caught.value.client == 2
 

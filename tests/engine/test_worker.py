@@ -78,7 +78,7 @@ def test_a_worker_that_does_not_start_is_reported(monkeypatch, tmp_path):
     broken.write_text("#!/bin/sh\necho cannot run here\nexit 7\n")
     broken.chmod(0o755)
     monkeypatch.setattr(worker_process, "binary_path", lambda: broken)
-    with pytest.raises(UserError, match="status 7.*cannot run here"), open_engine("worker"):
+    with pytest.raises(UserError, match=r"status 7.*cannot run here"), open_engine("worker"):
         pass
 
 
@@ -92,5 +92,8 @@ def test_a_worker_that_does_not_answer_is_given_up(monkeypatch, tmp_path):
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(UserError, match=r"--engine gpu: unknown; choose one of in-process, worker"), open_engine("gpu"):
+    with (
+        pytest.raises(UserError, match=r"--engine gpu: unknown; choose one of in-process, worker"),
+        open_engine("gpu"),
+    ):
         pass

@@ -62,9 +62,7 @@ def test_two_classes_go_the_same_way():
 def test_a_class_nowhere_seen_does_not_count():
     labels = np.array([0, 0])
     result = scores(labels, np.array([[0.8, 0.1, 0.1], [0.1, 0.2, 0.7]]))
-    assert result["macro_f1"] == pytest.approx(
-        1 / 3
-    )  # (2/3 + 0) over a and c; b is neither true nor predicted
+    assert result["macro_f1"] == pytest.approx(1 / 3)  # (2/3 + 0) over a and c; b is neither true nor predicted
     assert result["macro_recall"] == pytest.approx(1 / 4)
     assert math.isnan(result["auroc"]) and math.isnan(result["auprc"])
     assert result["loss"] == pytest.approx(-math.log(0.8 * 0.1) / 2)

@@ -14,7 +14,10 @@ from tffapps.federated.training import MEASURED_COLUMNS, train
 from tffapps.runs import Run
 
 ROUNDS = 3
-CLIENTS = [Client("one", lambda number: dataset(number)), Client("two", lambda number: dataset(10 + number, 16))]
+CLIENTS = [
+    Client("one", lambda number: dataset(number)),
+    Client("two", lambda number: dataset(10 + number, 16)),
+]
 
 
 class Interrupted(Exception):

@@ -47,9 +47,7 @@ def test_resnet18_has_the_published_size():
     assert base_of(model).output_shape == (None, 7, 7, 512)
 
 
-@pytest.mark.parametrize(
-    ("name", "channels"), [("resnet18", 1), ("mobilenetv2", 1), ("tiny", 1), ("tiny", 3)]
-)
+@pytest.mark.parametrize(("name", "channels"), [("resnet18", 1), ("mobilenetv2", 1), ("tiny", 1), ("tiny", 3)])
 def test_small_images_give_probabilities(name, channels):
     model = build(name, input_shape=(48, 40, channels), classes=4)
     images = np.random.default_rng(0).random((3, 48, 40, channels), dtype=np.float32)
@@ -74,9 +72,7 @@ for name in ("tiny", "mobilenetv2"):
     arrays = build(name, input_shape=(32, 32, 3), classes=3, seed=5).get_weights()
     print(hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest())
 """
-    there = subprocess.run(
-        [sys.executable, "-c", script], check=True, capture_output=True, text=True
-    ).stdout.split()
+    there = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     names = ("tiny", "mobilenetv2")
     assert there == [digest(build(name, input_shape=(32, 32, 3), classes=3, seed=5)) for name in names]
 
@@ -88,9 +84,7 @@ def test_another_seed_changes_every_kernel():
 
 
 def test_heads_share_the_seeded_backbone():
-    gap, flat = (
-        build("tiny", input_shape=(16, 16, 3), classes=3, head=head, seed=3) for head in ("gap", "flatten256")
-    )
+    gap, flat = (build("tiny", input_shape=(16, 16, 3), classes=3, head=head, seed=3) for head in ("gap", "flatten256"))
     for a, b in zip(base_of(gap).get_weights(), base_of(flat).get_weights()):
         np.testing.assert_array_equal(a, b)
 
@@ -121,9 +115,7 @@ def test_rescaling_is_that_of_keras_applications(name, keras_module):
 
 
 def test_tiny_centres_its_input():
-    np.testing.assert_allclose(
-        preprocessing("tiny", channels=1)(pictures(channels=1)), 2 * pictures(channels=1) - 1
-    )
+    np.testing.assert_allclose(preprocessing("tiny", channels=1)(pictures(channels=1)), 2 * pictures(channels=1) - 1)
 
 
 @pytest.mark.parametrize("head", ["gap", "flatten256"])

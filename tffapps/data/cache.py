@@ -49,18 +49,14 @@ def cached_images(
     default one for each core; 1 means this process.
     """
     if "<" in getattr(function, "__qualname__", "<"):
-        raise TypeError(
-            f"{function!r} cannot be called from another process: define it at a module's top level"
-        )
+        raise TypeError(f"{function!r} cannot be called from another process: define it at a module's top level")
     folder = Path(folder)
     texts = [os.fspath(path) for path in paths]
     workers = workers or os.cpu_count() or 1
     keys, rejects = _keys(texts, function, parameters, workers)
     todo = {key: path for path, key in keys.items() if _look_up(folder, key) is None}  # equal content once
     work = functools.partial(_fill, function=function, parameters=parameters, folder=folder)
-    for _ in track(
-        _run(work, list(todo.items()), workers), len(todo), function.__name__, progress and bool(todo)
-    ):
+    for _ in track(_run(work, list(todo.items()), workers), len(todo), function.__name__, progress and bool(todo)):
         pass
     results: list[Path | None] = []
     for path in texts:
@@ -140,9 +136,7 @@ def _fill(item: tuple[str, str], function: Function, parameters: dict[str, Any],
     except Rejected as rejected:
         answer, suffix = json.dumps({"reason": " ".join(str(rejected).split())}).encode(), ".json"
     except Exception as error:
-        raise RuntimeError(
-            f"{function.__name__} failed on {path}: {type(error).__name__}: {error}"
-        ) from error
+        raise RuntimeError(f"{function.__name__} failed on {path}: {type(error).__name__}: {error}") from error
     with replacing(_entry(folder, key, suffix), "wb") as file:
         file.write(answer)
 
@@ -152,6 +146,4 @@ def _entry(folder: Path, key: str, suffix: str) -> Path:
 
 
 def _look_up(folder: Path, key: str) -> Path | None:
-    return next(
-        (entry for suffix in (".png", ".json") if (entry := _entry(folder, key, suffix)).exists()), None
-    )
+    return next((entry for suffix in (".png", ".json") if (entry := _entry(folder, key, suffix)).exists()), None)

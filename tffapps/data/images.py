@@ -21,7 +21,7 @@ def formats_of(paths: Iterable[str]) -> tuple[str, ...]:
 
     Every branch of a pipeline costs time at every start of it, so it is worth a look before one is made.
     """
-    found = set()
+    found: set[str] = set()
     for path in paths:
         try:
             with open(path, "rb") as file:

@@ -37,9 +37,7 @@ def load(data: Path) -> pd.DataFrame:
         raise UserError(f"--data {data}: no such file or folder; give a folder of images or a manifest CSV")
     if data.suffix.lower() == ".csv":
         return read_manifest(data)
-    raise UserError(
-        f"--data {data}: neither a folder nor a .csv file; give a folder of images or a manifest CSV"
-    )
+    raise UserError(f"--data {data}: neither a folder nor a .csv file; give a folder of images or a manifest CSV")
 
 
 def read_manifest(file: Path) -> pd.DataFrame:
@@ -47,9 +45,7 @@ def read_manifest(file: Path) -> pd.DataFrame:
     file = Path(file)
     try:
         # Everything is text: a class called NA is not a missing value, and a label 007 keeps its zeros.
-        table = pd.read_csv(
-            file, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True
-        )
+        table = pd.read_csv(file, dtype=str, keep_default_na=False, encoding="utf-8-sig", skipinitialspace=True)
     except FileNotFoundError:
         raise UserError(f"{file}: no such file; check the path of the manifest") from None
     except OSError as error:
@@ -63,9 +59,7 @@ def read_manifest(file: Path) -> pd.DataFrame:
     missing = [name for name in _REQUIRED if name not in table.columns]
     if missing:
         found = ", ".join(table.columns)
-        raise UserError(
-            f"{file}: no column {' or '.join(missing)} (found: {found}); add it to the first line"
-        )
+        raise UserError(f"{file}: no column {' or '.join(missing)} (found: {found}); add it to the first line")
     if "client" not in table.columns:
         table["client"] = ONLY_CLIENT
     if "split" not in table.columns:
@@ -88,9 +82,7 @@ def check(manifest: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Non
         unknown = ~manifest.label.isin(list(labels))
         _refuse(manifest, unknown, f"a label that is none of {', '.join(labels)}", "correct or remove them")
     _refuse(manifest, manifest.path.duplicated(), "a path that an earlier row has", "keep each image once")
-    _refuse(
-        manifest, _absent(manifest.path), "a file that does not exist", "correct the paths or remove the rows"
-    )
+    _refuse(manifest, _absent(manifest.path), "a file that does not exist", "correct the paths or remove the rows")
     if "mask" in manifest.columns:
         absent = _absent(manifest["mask"]) & (manifest["mask"] != "")
         _refuse(manifest, absent, "a mask that does not exist", "correct the paths or remove the rows")
@@ -155,10 +147,7 @@ def _refuse(manifest: pd.DataFrame, bad: pd.Series, problem: str, remedy: str) -
         return
     first = manifest[bad].head(_SHOWN)
     rows = "; ".join(
-        f"{row.path} (label {row.label}, client {row.client}, split {row.split})"
-        for row in first.itertuples()
+        f"{row.path} (label {row.label}, client {row.client}, split {row.split})" for row in first.itertuples()
     )
     more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
-    raise UserError(
-        f"manifest: {count} row{'s' if count > 1 else ''} with {problem}: {rows}{more}. To go on: {remedy}"
-    )
+    raise UserError(f"manifest: {count} row{'s' if count > 1 else ''} with {problem}: {rows}{more}. To go on: {remedy}")

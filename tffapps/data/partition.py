@@ -59,9 +59,7 @@ def sorted_shards(labels: Sequence, n: int, seed: int, shards_per_client: int = 
     shards = n * shards_per_client
     _check_parts(len(codes), n)
     if shards > len(codes):
-        raise UserError(
-            f"{shards} shards of {len(codes)} images: lower the number of clients or their shards"
-        )
+        raise UserError(f"{shards} shards of {len(codes)} images: lower the number of clients or their shards")
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]
@@ -79,9 +77,7 @@ def by_column(values: Sequence) -> tuple[np.ndarray, list[str]]:
     return codes, names
 
 
-def stratified(
-    labels: Sequence, shares: Sequence[float], seed: int, groups: Sequence | None = None
-) -> np.ndarray:
+def stratified(labels: Sequence, shares: Sequence[float], seed: int, groups: Sequence | None = None) -> np.ndarray:
     """Parts in the given proportions ([1, 1, 1] are thirds), each with the same mix of classes.
 
     With `groups`, such as subjects, the rows of one group stay together and the proportions are met as nearly
@@ -108,9 +104,7 @@ def stratified(
     return part
 
 
-def _stratify_rows(
-    codes: np.ndarray, classes: int, wanted: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _stratify_rows(codes: np.ndarray, classes: int, wanted: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     part = np.empty(len(codes), int)
     sizes = np.zeros(len(wanted))
     for code in range(classes):
@@ -132,9 +126,7 @@ def _stratify_groups(
         raise ValueError(f"{len(groups)} groups for {len(codes)} labels")
     names, members = _coded(groups)
     if len(names) < len(wanted):
-        raise UserError(
-            f"{len(names)} groups for {len(wanted)} parts: a group is never divided; ask for fewer parts"
-        )
+        raise UserError(f"{len(names)} groups for {len(wanted)} parts: a group is never divided; ask for fewer parts")
     content = np.zeros((len(names), classes))  # (groups, classes): how many images
     np.add.at(content, (members, codes), 1)
     target = np.outer(wanted, content.sum(axis=0))  # (parts, classes)
@@ -161,6 +153,4 @@ def _check_parts(rows: int, n: int, min_size: int = 1) -> None:
     if n < 1:
         raise UserError(f"{n} parts: there must be at least 1")
     if n * max(min_size, 1) > rows:
-        raise UserError(
-            f"{n} parts of at least {max(min_size, 1)} from {rows} images: ask for fewer or smaller parts"
-        )
+        raise UserError(f"{n} parts of at least {max(min_size, 1)} from {rows} images: ask for fewer or smaller parts")

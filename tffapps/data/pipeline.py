@@ -73,7 +73,12 @@ def element_spec(size: tuple[int, int], channels: int) -> tuple[tf.TensorSpec, t
 
 @functools.cache
 def _over_files(
-    size: tuple[int, int], channels: int, shuffle: bool, augment: Augment | None, formats: tuple[str, ...], several: bool
+    size: tuple[int, int],
+    channels: int,
+    shuffle: bool,
+    augment: Augment | None,
+    formats: tuple[str, ...],
+    several: bool,
 ) -> Callable[..., tf.data.Dataset]:
     seed_spec, number_spec = tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int64)
     columns = [tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.int32)]
@@ -99,7 +104,9 @@ def _over_files(
 
 
 @functools.cache
-def _over_arrays(dtype: tf.DType, shape: tuple[int, ...], shuffle: bool, several: bool) -> Callable[..., tf.data.Dataset]:
+def _over_arrays(
+    dtype: tf.DType, shape: tuple[int, ...], shuffle: bool, several: bool
+) -> Callable[..., tf.data.Dataset]:
     seed_spec, number_spec = tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int64)
     columns = [tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), tf.int32)]
 

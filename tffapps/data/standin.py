@@ -57,9 +57,7 @@ def write(
         "seed": seed,
         "parameters": json.loads(json.dumps(parameters or {})),  # as it will be read back
         "images": len(items),
-        "items": hashlib.sha256(repr([dataclasses.astuple(item) for item in items]).encode()).hexdigest()[
-            :16
-        ],
+        "items": hashlib.sha256(repr([dataclasses.astuple(item) for item in items]).encode()).hexdigest()[:16],
     }
     if _is_there(folder, marker, items):
         return folder
@@ -115,13 +113,9 @@ def _is_there(folder: Path, marker: dict[str, Any], items: Sequence[Item]) -> bo
     except ValueError:
         raise UserError(f"{folder / MARKER}: cannot be understood; {way_out}") from None
     if found != marker:
-        differs = ", ".join(
-            key for key in marker if not isinstance(found, dict) or found.get(key) != marker[key]
-        )
+        differs = ", ".join(key for key in marker if not isinstance(found, dict) or found.get(key) != marker[key])
         raise UserError(f"{folder}: holds another stand-in (different {differs}); {way_out}")
     gone = [item.path for item in items if not (folder / item.path).is_file()]
     if gone:
-        raise UserError(
-            f"{folder}: {len(gone)} images of the stand-in are gone, such as {gone[0]}; {way_out}"
-        )
+        raise UserError(f"{folder}: {len(gone)} images of the stand-in are gone, such as {gone[0]}; {way_out}")
     return True

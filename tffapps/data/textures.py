@@ -65,9 +65,7 @@ def _draw(rng: np.random.Generator, item: Item) -> np.ndarray:
     fine, coarse = _PERIODS
     period = fine * (coarse / fine) ** (label / (classes - 1)) * (1 + _PERIOD_SPREAD * rng.uniform(-1, 1))
     y, x = np.mgrid[:size, :size]
-    wave = np.sin(
-        2 * math.pi * (x * math.cos(angle) + y * math.sin(angle)) / period + rng.uniform(0, 2 * math.pi)
-    )
+    wave = np.sin(2 * math.pi * (x * math.cos(angle) + y * math.sin(angle)) / period + rng.uniform(0, 2 * math.pi))
     wave = cv2.GaussianBlur(wave, (0, 0), rng.uniform(0.3, 0.8))
     grey = brightness + rng.uniform(0.12, 0.3) * wave + rng.normal(0, noise, (size, size))
     return (255 * np.clip(grey[..., None] * tint, 0, 1)).round().astype(np.uint8)

@@ -1,7 +1,7 @@
 """How a TFF computation is executed. `open_engine` is the one function to choose.
 
-    with open_engine("in-process"):
-        any_tff_computation(...)
+with open_engine("in-process"):
+    any_tff_computation(...)
 """
 
 from __future__ import annotations

@@ -13,13 +13,12 @@ from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
+from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
 from tffapps.engine.graph_function import GraphFunction
 from tffapps.engine.plan import Plan, Step
 from tffapps.engine.values import AtClients, Struct, egest, flatten, ingest, pack
-
-_f = tff.framework
 
 
 class ClientError(RuntimeError):

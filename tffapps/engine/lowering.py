@@ -7,7 +7,6 @@ import tensorflow_federated as tff
 from tensorflow_federated.python.core.backends.test import compiler as simulated_secure
 
 
-
 def to_native(computation: tff.Computation) -> tff.Computation:
     """For TFF's C++ worker. Secure sums become plain sums: the protocol is simulated, its numbers are not."""
     without_secure = simulated_secure.replace_secure_intrinsics_with_bodies(computation)

@@ -17,8 +17,8 @@ import dataclasses
 from collections.abc import Iterator
 
 import tensorflow_federated as tff
+from tensorflow_federated import framework as _f
 
-_f = tff.framework
 RESULT_PASS = 1 << 30  # what the caller gets back is "used" after every pass
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
-
-Struct = tff.structure.Struct
+from tensorflow_federated.python.common_libs.structure import Struct
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +111,5 @@ def pack(value_type: tff.Type, tensors: Iterator[tf.Tensor]) -> Any:
         return Struct([(name, pack(kind, tensors)) for name, kind in tff.structure.iter_elements(value_type)])
     tensor = next(tensors)
     if isinstance(value_type, tff.SequenceType):
-        return tf.data.experimental.from_variant(
-            tensor, tff.types.type_to_tf_tensor_specs(value_type.element)
-        )
+        return tf.data.experimental.from_variant(tensor, tff.types.type_to_tf_tensor_specs(value_type.element))
     return tensor

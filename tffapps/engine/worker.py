@@ -68,7 +68,7 @@ class WorkerContext(tff.framework.SyncContext):
                 return answer.result()
 
     def _compile(self, comp: tff.Computation) -> tff.Computation:
-        # Kept here rather than in TFF's context, so that it outlives a worker; the key's object is kept alive beside it.
+        # Kept here and not in TFF's context, so that it outlives a worker; the key's object is kept alive beside it.
         if id(comp) not in self._compiled:
             self._compiled[id(comp)] = (comp, lowering.to_native(comp))
         return self._compiled[id(comp)][1]

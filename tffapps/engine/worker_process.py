@@ -43,7 +43,16 @@ class WorkerProcess:
         port = _free_port()
         self.address = f"127.0.0.1:{port}"
         self._log = tempfile.NamedTemporaryFile(prefix="tffapps-worker-", suffix=".log")  # noqa: SIM115
-        command = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), str(binary), f"--port={port}"]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _LAUNCHER,
+            str(os.getpid()),
+            str(binary),
+            f"--port={port}",
+        ]
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True
         )

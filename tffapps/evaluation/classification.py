@@ -46,9 +46,7 @@ def scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
     for index, column in enumerate(probabilities.T):
         positive = labels == index
         if 0 < positive.sum() < len(labels):
-            areas.append(
-                (metrics.roc_auc_score(positive, column), metrics.average_precision_score(positive, column))
-            )
+            areas.append((metrics.roc_auc_score(positive, column), metrics.average_precision_score(positive, column)))
     result["auroc"], result["auprc"] = np.mean(areas, axis=0) if areas else (np.nan, np.nan)
     likelihood = probabilities[np.arange(len(labels)), labels]
     result["loss"] = -np.log(np.clip(likelihood, SMALLEST_PROBABILITY, 1.0)).mean()
@@ -60,9 +58,7 @@ def confusion(labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[s
     labels, probabilities = _checked(labels, probabilities, classes)
     counts = np.zeros((len(classes), len(classes)), np.int64)
     np.add.at(counts, (labels, probabilities.argmax(axis=1)), 1)
-    return pd.DataFrame(
-        counts, index=pd.Index(classes, name="true"), columns=pd.Index(classes, name="predicted")
-    )
+    return pd.DataFrame(counts, index=pd.Index(classes, name="true"), columns=pd.Index(classes, name="predicted"))
 
 
 def per_class(labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[str]) -> pd.DataFrame:
@@ -112,16 +108,12 @@ def _checked(
         )
     count = probabilities.shape[1]
     if count < 2:
-        raise ValueError(
-            f"probabilities {probabilities.shape}: expected a column for each of 2 or more classes"
-        )
+        raise ValueError(f"probabilities {probabilities.shape}: expected a column for each of 2 or more classes")
     if classes is not None and len(classes) != count:
         raise ValueError(f"{len(classes)} class names for {count} columns of probabilities")
     bad = int((~np.isfinite(probabilities)).any(axis=1).sum())
     if bad:
-        raise ValueError(
-            f"{bad} of {len(labels)} rows of probabilities are not finite: the model has diverged"
-        )
+        raise ValueError(f"{bad} of {len(labels)} rows of probabilities are not finite: the model has diverged")
     if len(labels) and not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"labels of type {labels.dtype}: expected integers")
     if len(labels) and not (labels.min() >= 0 and labels.max() < count):

@@ -36,7 +36,9 @@ def build_aggregator(aggregation: Aggregation, layout: WeightsLayout, clients: i
 
 
 def _apart(
-    trained: tff.templates.AggregationProcess, statistics: tff.templates.AggregationProcess | None, kind: tff.Type
+    trained: tff.templates.AggregationProcess,
+    statistics: tff.templates.AggregationProcess | None,
+    kind: tff.Type,
 ) -> tff.templates.AggregationProcess:
     @tff.federated_computation
     def initialize():

@@ -8,4 +8,5 @@ from tffapps.federated.fedprox import FedProx
 from tffapps.federated.fedyogi import FedYogi
 from tffapps.federated.method import Method
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (FedAvg, FedProx, FedAvgM, FedYogi)}
+_ALL: tuple[type[Method], ...] = (FedAvg, FedProx, FedAvgM, FedYogi)
+METHODS = {method.name: method for method in _ALL}

@@ -1,0 +1,118 @@
+"""scripts/setup.sh: does nothing twice, and every way it can fail is one clear line before anything is downloaded."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TOOLS = ("bash", "uname", "grep", "df", "awk", "cmp", "cp", "cat", "env", "dirname", "rm", "mkdir", "tail")
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A project with the set-up script and one small requirement file."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "setup.sh", tmp_path / "scripts")
+    (tmp_path / "requirements.txt").write_text("a-package-that-does-not-exist==1.0\n")
+    (tmp_path / "bin").mkdir()
+    for tool in TOOLS:
+        (tmp_path / "bin" / tool).symlink_to(shutil.which(tool))
+    return tmp_path
+
+
+def add_tool(clone: pathlib.Path, name: str, script: str) -> None:
+    path = clone / "bin" / name
+    path.unlink(missing_ok=True)
+    path.write_text(f"#!/bin/bash\n{script}\n")
+    path.chmod(0o755)
+
+
+def add_python(clone: pathlib.Path) -> None:
+    add_tool(clone, "python3", f'exec {sys.executable} "$@"')
+
+
+def setup(clone: pathlib.Path, **variables: str) -> subprocess.CompletedProcess:
+    environment = {"PATH": str(clone / "bin"), "HOME": str(clone), **variables}
+    script = ". scripts/setup.sh requirements.txt && echo ready $PYTHON"
+    return subprocess.run(
+        [shutil.which("bash"), "-c", script], cwd=clone, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def only_line(done: subprocess.CompletedProcess) -> str:
+    lines = [line for line in done.stderr.splitlines() if "installing" not in line]
+    assert done.returncode == 2 and len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def test_no_python(clone):
+    assert "no Python 3.9–3.11 with venv found. Install one" in only_line(setup(clone))
+
+
+def test_a_python_out_of_range(clone):
+    add_tool(clone, "python3", "exit 1")  # what the version check answers on 3.12
+    assert "no Python 3.9–3.11" in only_line(setup(clone))
+
+
+def test_uv_provides_python(clone):
+    add_tool(clone, "uv", "echo the call: $@ >> uv.log; exit 1")
+    assert "uv could not provide" in only_line(setup(clone))
+    assert "venv --quiet --clear --seed --python 3.11 .venv" in (clone / "uv.log").read_text()
+
+
+def test_a_named_python_that_does_not_work(clone):
+    add_python(clone)
+    assert "TFFAPPS_PYTHON=/nowhere/python" in only_line(setup(clone, TFFAPPS_PYTHON="/nowhere/python"))
+
+
+@pytest.mark.parametrize("answers", ["Darwin arm64", "Linux aarch64"])
+def test_another_platform(clone, answers):
+    system, machine = answers.split()
+    add_tool(clone, "uname", f'[ "$1" = -s ] && echo {system} || echo {machine}')
+    line = only_line(setup(clone))
+    assert f"this is {system} on {machine}" in line
+    assert not (clone / ".venv").exists()
+
+
+def test_no_disk(clone):
+    add_python(clone)
+    assert "MB free in" in only_line(setup(clone, TFFAPPS_MIN_DISK_MB="999999999"))
+
+
+def test_no_network(clone):
+    add_python(clone)
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1", "PIP_CONFIG_FILE": os.devnull}
+    assert "no network: the package index cannot be reached" in only_line(setup(clone, **nowhere))
+    assert not (clone / ".venv" / ".installed-requirements.txt").exists()
+
+
+def test_unchanged_pins_are_not_installed_again_and_changed_ones_are(clone):
+    add_python(clone)
+    (clone / "requirements.txt").write_text("# nothing\n")
+    first = setup(clone)
+    assert first.returncode == 0 and "installing requirements.txt" in first.stderr
+    second = setup(clone)
+    assert second.returncode == 0 and second.stderr == ""
+    assert second.stdout.strip() == f"ready {clone}/.venv/bin/python"
+    (clone / "requirements.txt").write_text("# still nothing\n")
+    assert "installing" in setup(clone).stderr
+
+
+def test_a_missing_requirement_file(clone):
+    (clone / "requirements.txt").unlink()
+    assert "requirements.txt is missing" in only_line(setup(clone))
+
+
+def test_the_pins_are_complete_and_name_no_index():
+    for name in ("requirements.txt", "requirements-dev.txt", "requirements-gpu.txt"):
+        lines = (ROOT / name).read_text().splitlines()
+        assert all("==" in line for line in lines), name
+        assert not any("index" in line or "http" in line for line in lines), name
+        assert "tensorflow-federated==0.87.0" in lines
+    runtime = set((ROOT / "requirements.txt").read_text().splitlines())
+    assert runtime <= set((ROOT / "requirements-dev.txt").read_text().splitlines())
+    assert runtime <= set((ROOT / "requirements-gpu.txt").read_text().splitlines())
