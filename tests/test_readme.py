@@ -1,0 +1,37 @@
+"""The README's tables are the committed results, and its claims about files and flags hold."""
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from tffapps import classify, cli
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_tables_come_from_the_results():
+    changed = subprocess.run(["git", "status", "--porcelain", "results"], cwd=ROOT, capture_output=True, text=True)
+    if changed.returncode or changed.stdout:
+        pytest.skip("results/ are not the committed ones")
+    spec = importlib.util.spec_from_file_location("readme_tables", ROOT / "scripts" / "readme_tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert README.count("<!-- table: ") == len(module.TABLES)
+    assert module.filled(README) == README
+
+
+def test_every_flag_named_is_one():
+    known = {"--" + name.replace("_", "-") for name in classify.APP.fields()} | {"--profile", "--settings", "--fresh"}
+    elsewhere = {"--help", "--no-deps"}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
+    assert named - elsewhere <= known
+
+
+def test_the_command_for_own_images_parses():
+    line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.classify --data"))
+    values = cli.parse(classify.APP, line.split()[3:])
+    assert values["model"] == "resnet18" and values["methods"] == ("fedavg", "fedprox", "separate", "centralised")
