@@ -1,0 +1,71 @@
+"""Which files a folder holds, and files that are either whole or not there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from preprocessing.knee_settings import KneeRejected
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+
+
+class UserError(Exception):
+    """What the user gave is wrong; the text says what and how to put it right."""
+
+
+def list_files(source: Path, target: Path) -> list[Path]:
+    """Every file below IN, as a path relative to it, sorted. Links to folders are followed."""
+    if not source.is_dir():
+        what = "is not a folder" if source.exists() else "does not exist"
+        raise UserError(f"{source}: {what}; give the folder that holds the images")
+    first, second = source.resolve(), target.resolve()
+    if first == second or first in second.parents or second in first.parents:
+        raise UserError(f"{target}: neither of IN and OUT may lie inside the other; choose another OUT")
+    if os.path.lexists(target) and not target.is_dir():
+        raise UserError(f"{target}: is there and is not a folder; choose another OUT")
+
+    def stop(error: OSError) -> None:
+        raise UserError(f"{error.filename}: cannot be listed: {error.strerror}")
+
+    files = []
+    for folder, folders, names in os.walk(source, onerror=stop, followlinks=True):
+        here = Path(folder)
+        files += [(here / name).relative_to(source) for name in names]
+        # A link back to a folder on the way here would lead round in a circle.
+        inside = {path.resolve() for path in (here, *here.parents)}
+        folders[:] = [name for name in folders if (here / name).resolve() not in inside]
+    if not any(file.suffix.lower() in SUFFIXES for file in files):
+        raise UserError(f"{source}: no images in it or its sub-folders; looked for {' '.join(SUFFIXES)}")
+    return sorted(files)
+
+
+def as_png(name: Path) -> Path:
+    return name if name.suffix.lower() == ".png" else name.with_name(name.name + ".png")
+
+
+def make_writable(target: Path) -> None:
+    probe = target / f".{os.getpid()}.tmp"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written: {error.strerror}; choose another OUT") from None
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KneeRejected(f"cannot be opened: {error.strerror}") from None
+
+
+def write(path: Path, contents: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(contents)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
