@@ -22,7 +22,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from tffapps.data.progress import track
+from tffapps.progress import track
 from tffapps.errors import RunStopped
 from tffapps.files import replacing
 

@@ -19,7 +19,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from tffapps.data.progress import track
+from tffapps.progress import track
 from tffapps.errors import UserError
 
 MARKER = ".stand-in.json"
