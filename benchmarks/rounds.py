@@ -154,7 +154,7 @@ class _federation:
         from tffapps.federated.round import build_round
         from tffapps.federated.task import Task, cross_entropy
 
-        task = Task(model, pipeline.element_spec((SIZE, SIZE), 3), cross_entropy)
+        task = Task.of_batches(model, pipeline.element_spec((SIZE, SIZE), 3), cross_entropy)
         self._round = build_round(task, FedAvg())
         self._engine = open_engine(name)
         self._model, self._batches = model, batches

@@ -26,7 +26,7 @@ def tiny_task():
     from tffapps.federated.task import Task, cross_entropy
 
     spec = (tf.TensorSpec([None, 8, 8, 3], tf.float32), tf.TensorSpec([None], tf.int32))
-    return Task(classifiers.build("tiny", input_shape=(8, 8, 3), classes=3, seed=0), spec, cross_entropy)
+    return Task.of_batches(classifiers.build("tiny", input_shape=(8, 8, 3), classes=3, seed=0), spec, cross_entropy)
 
 
 @pytest.fixture(scope="session")

@@ -99,7 +99,7 @@ class _Runs:
             )
         except ValueError as error:
             raise UserError(str(error)) from error
-        self._task = Task(self._model, pipeline.element_spec(size, settings.channels), cross_entropy)
+        self._task = Task.of_batches(self._model, pipeline.element_spec(size, settings.channels), cross_entropy)
         self._rounds: dict[Any, Round] = {}
         self._formats = images.formats_of(table.path)
         self._fingerprint = manifests.fingerprint(table)

@@ -41,7 +41,7 @@ def failing() -> Client:
 
 @pytest.mark.parametrize("engine", ["in-process", "worker"])
 @pytest.mark.parametrize(
-    ("bad", "why"), [(poisoned, "not finite"), (empty, "no readable examples"), (failing, "failed: ")]
+    ("bad", "why"), [(poisoned, "not finite"), (empty, "no usable examples"), (failing, "failed: ")]
 )
 def test_a_bad_client_is_left_out_and_named(bad, why, engine, round_, tiny_weights):
     with open_engine(engine):
@@ -60,7 +60,7 @@ def test_too_few_clients_are_tried_twice_then_the_run_stops(round_, tiny_weights
     counted = Client("empty", lambda number: tries.append(number) or dataset(0).take(0))
     with open_engine("in-process"):
         state = round_.start(tiny_weights)
-        with pytest.raises(RunStopped, match=r"round 4: only 1 of 2 .* 2 needed \(--min-clients\); empty: no readable"):
+        with pytest.raises(RunStopped, match=r"round 4: only 1 of 2 .* 2 needed \(--min-clients\); empty: no usable"):
             play(round_, state, [good(0), counted], 4, min_clients=2)
     assert tries == [4, 4]
 

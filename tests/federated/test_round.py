@@ -122,7 +122,7 @@ def test_aggregators(name, tiny_task, tiny_weights):
 def test_a_model_without_statistics(name):
     model = tf.keras.Sequential([tf.keras.layers.Input((2,)), tf.keras.layers.Dense(2, "softmax", name="only")])
     spec = (tf.TensorSpec([None, 2], tf.float32), tf.TensorSpec([None], tf.int32))
-    round_ = build_round(Task(model, spec, cross_entropy), FedAvg(learning_rate=RATE), Aggregation(name), 1)
+    round_ = build_round(Task.of_batches(model, spec, cross_entropy), FedAvg(learning_rate=RATE), Aggregation(name), 1)
     start = [np.zeros((2, 2), np.float32), np.zeros(2, np.float32)]
     data = tf.data.Dataset.from_tensors((np.ones((4, 2), np.float32), np.array([0, 0, 0, 1], np.int32)))
     weights, _ = after(round_, start, [data], rounds=1)
@@ -168,7 +168,9 @@ def test_adam_and_momentum_train(tiny_task, tiny_weights):
 
 def test_a_model_that_uses_a_foreign_variable_is_refused(tiny_task):
     foreign = tf.Variable(1.0)
-    task = Task(tiny_task.model, tiny_task.element_spec, lambda y, p: foreign * tiny_task.loss(y, p))
+    task = Task.of_batches(
+        tiny_task.model, tiny_task.client_spec.element_spec, lambda y, p: foreign * tiny_task.loss(y, p)
+    )
     with pytest.raises(ValueError, match="does not belong to its model"):
         build_round(task, FedAvg())
 

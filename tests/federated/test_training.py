@@ -98,4 +98,4 @@ def test_left_out_clients_are_in_the_record(tiny_task, tiny_weights, tmp_path):
     clients = [*CLIENTS, Client("gone", lambda number: dataset(0).take(0))]
     with open_engine("in-process") as engine, Run(tmp_path, "run", {}) as run:
         train(run, round_, tiny_weights, clients, rounds=1, engine=engine, evaluate=lambda v, n: {})
-        assert run.rounds().left_out.tolist() == ["gone (no readable examples)"]
+        assert run.rounds().left_out.tolist() == ["gone (no usable examples)"]

@@ -22,9 +22,9 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from tffapps.data.progress import track
 from tffapps.errors import RunStopped
 from tffapps.files import replacing
+from tffapps.progress import track
 
 Function = Callable[..., bytes]  # (image bytes, **parameters) -> PNG bytes; may raise Rejected
 

@@ -19,8 +19,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from tffapps.data.progress import track
 from tffapps.errors import UserError
+from tffapps.progress import track
 
 MARKER = ".stand-in.json"
 

@@ -11,7 +11,7 @@ import pandas as pd
 import tensorflow as tf
 
 from tffapps.data import images
-from tffapps.data.progress import track
+from tffapps.progress import track
 
 _ENDS = {b"\x89PNG": ("PNG", b"IEND\xaeB`\x82"), b"\xff\xd8\xff": ("JPEG", b"\xff\xd9")}
 

@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from tffapps.engine.in_process import ClientError
 from tffapps.errors import RunStopped
-from tffapps.federated.round import REPORT_COLUMNS, Round, State
+from tffapps.federated.round import Round, State
 
 
 @dataclasses.dataclass(frozen=True)
 class Client:
-    """A name and, for a round's number, that round's batches."""
+    """A name and, for a round's number, that round's data: batches, or whatever the task's `client_spec` asks for."""
 
     name: str
-    batches: Callable[[int], tf.data.Dataset]
+    batches: Callable[[int], Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,14 +30,30 @@ class Outcome:
     loss: float  # mean over the examples of the clients that took part
     took_part: int
     left_out: dict[str, str]  # name -> why
+    reports: dict[str, dict[str, float]]  # name -> the client's report, of those that took part
     measurements: Any
 
 
-def play(round_: Round, state: State, clients: Sequence[Client], number: int, min_clients: int) -> Outcome:
-    """Plays a round; with fewer than `min_clients` good updates once more, then gives up."""
+def play(
+    round_: Round,
+    state: State,
+    clients: Sequence[Client],
+    number: int,
+    min_clients: int,
+    server_data: Callable[[int], Any] | None = None,
+) -> Outcome:
+    """Plays a round; with fewer than `min_clients` good updates once more, then gives up.
+
+    `server_data` gives the server's own data for a round's number, where the round has a server step.
+    """
+
+    def call(present: Sequence[int]) -> Any:
+        data = [clients[position].batches(number) for position in present]
+        return round_.next(state, list(present), data, *([server_data(number)] if server_data else []))
+
     outcome = None
     for _ in range(2):
-        outcome = _attempt(round_, state, clients, number)
+        outcome = _attempt(call, state, clients, number, round_.columns)
         if outcome is not None and outcome.took_part >= max(min_clients, 1):
             return outcome
     reasons = "; ".join(f"{name}: {why}" for name, why in outcome.left_out.items()) if outcome else "all failed"
@@ -49,53 +64,51 @@ def play(round_: Round, state: State, clients: Sequence[Client], number: int, mi
     )
 
 
-def _attempt(round_: Round, state: State, clients: Sequence[Client], number: int) -> Outcome | None:
+def _attempt(
+    call: Callable[[Sequence[int]], Any], state: State, clients: Sequence[Client], number: int, columns: Sequence[str]
+) -> Outcome | None:
     left_out: dict[str, str] = {}
     present = list(range(len(clients)))
     while present:
         try:
-            result = _call(round_, state, clients, present, number)
-            return _outcome(result, clients, left_out)
+            return _outcome(call(present), clients, left_out, columns)
         except ClientError as error:
             failed = {present[error.client]: str(error.__cause__)}
         except Exception as error:
-            failed = _failing_alone(round_, state, clients, present, number)
+            failed = _failing_alone(call, present)
             if not failed:
                 raise RunStopped(f"round {number} failed: {_first_line(error)}") from error
         for position, why in failed.items():
             left_out[clients[position].name] = f"failed: {_first_line(why)}"
             present.remove(position)
-    return Outcome(state, 0, float("nan"), 0, left_out, None) if left_out else None
+    return Outcome(state, 0, float("nan"), 0, left_out, {}, None) if left_out else None
 
 
-def _call(round_: Round, state: State, clients: Sequence[Client], present: list[int], number: int) -> Any:
-    datasets = [clients[position].batches(number) for position in present]
-    return round_.next(state, present, datasets)
-
-
-def _failing_alone(
-    round_: Round, state: State, clients: Sequence[Client], present: list[int], number: int
-) -> dict[int, str]:
+def _failing_alone(call: Callable[[Sequence[int]], Any], present: list[int]) -> dict[int, str]:
     """An engine that does not say whose work failed: a federation of one tells."""
     failed = {}
     for position in present:
         try:
-            _call(round_, state, clients, [position], number)
+            call([position])
         except Exception as error:
             failed[position] = str(error)
     return failed
 
 
-def _outcome(result: Any, clients: Sequence[Client], left_out: dict[str, str]) -> Outcome:
-    state, reports, measurements = result
-    table = dict(zip(REPORT_COLUMNS, np.asarray(reports, np.float64).T))
-    ok = table["ok"] > 0
-    for position, examples in zip(table["client"][~ok], table["examples"][~ok]):
-        why = "update is not finite" if examples else "no readable examples"
-        left_out[clients[int(position)].name] = why
-    examples, losses = table["examples"][ok], table["loss"][ok]
-    mean = float(np.average(losses, weights=examples)) if ok.any() else float("nan")
-    return Outcome(state, int(examples.sum()), mean, int(ok.sum()), left_out, measurements)
+def _outcome(result: Any, clients: Sequence[Client], left_out: dict[str, str], columns: Sequence[str]) -> Outcome:
+    state, table, measurements = result
+    reports = {}
+    for row in np.asarray(table, np.float64):
+        report = dict(zip(columns, row.tolist()))
+        name = clients[int(report["client"])].name
+        if report["ok"]:
+            reports[name] = report
+        else:
+            left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
+    examples = [report["examples"] for report in reports.values()]
+    losses = [report["loss"] for report in reports.values()]
+    mean = float(np.average(losses, weights=examples)) if reports else float("nan")
+    return Outcome(state, int(sum(examples)), mean, len(reports), left_out, reports, measurements)
 
 
 def _first_line(message: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -14,14 +14,22 @@ LossAndGradients = Callable[[], tuple[tf.Tensor, list[tf.Tensor]]]
 GradientRule = Callable[[LossAndGradients, list[tf.Variable], list[tf.Tensor]], tuple[tf.Tensor, list[tf.Tensor]]]
 
 
+class Work(NamedTuple):
+    """What a client has to show for a round."""
+
+    examples: tf.Tensor  # seen; its weight in the mean
+    loss: tf.Tensor  # mean over them
+    extras: tuple[tf.Tensor, ...] = ()  # one scalar for each of the method's report columns
+
+
 def train(
     model: tf.keras.Model,
     batches: tf.data.Dataset,
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
     optimizer: tff.learning.optimizers.Optimizer,
     rule: GradientRule,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Trains `model` in place on every batch once; returns the number of examples and their mean loss."""
+) -> Work:
+    """Trains `model` in place on every batch once."""
     variables = model.trainable_variables
     optimizer_state = optimizer.initialize([tf.TensorSpec(v.shape, v.dtype) for v in variables])
 
@@ -46,4 +54,4 @@ def train(
             loss_sum += count * mean
         return examples, tf.math.divide_no_nan(loss_sum, examples)
 
-    return run(batches, optimizer_state)
+    return Work(*run(batches, optimizer_state))

@@ -13,7 +13,8 @@ from tffapps.settings import setting
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tffapps.federated.local import LossAndGradients
+    from tffapps.federated.local import LossAndGradients, Work
+    from tffapps.federated.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Method:
     momentum: float = setting(0.0, "client momentum, for sgd")
     weight_decay: float = setting(0.0, "decoupled weight decay, for adamw")
 
+    @property
+    def report_columns(self) -> tuple[str, ...]:
+        """Numbers that a client reports besides its examples and its loss."""
+        return ()
+
     def client_optimizer(self) -> Any:
         """One of `tff.learning.optimizers`; its state begins anew every round."""
         import tensorflow_federated as tff
@@ -39,12 +45,23 @@ class Method:
             return tff.learning.optimizers.build_adamw(self.learning_rate, weight_decay=self.weight_decay)
         raise ValueError(f"optimizer {self.optimizer!r}: choose sgd, adam or adamw")
 
+    def work(self, task: Task, data: Any, position: tf.Tensor) -> Work:
+        """What a client does with `task.model`, whose weights are the global ones when this begins."""
+        from tffapps.federated import local
+
+        del position
+        return local.train(task.model, data, task.loss, self.client_optimizer(), self.gradients)
+
     def gradients(
         self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: list[tf.Tensor]
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Loss and gradients of one local step; `start` is the model the round began with."""
         del variables, start
         return loss_and_gradients()
+
+    def server_work(self, task: Task, data: Any) -> None:
+        """Trains `task.model`, whose weights are the new global ones, on the server's own data (`task.server_spec`)."""
+        raise NotImplementedError(f"{self.name} has no server step")
 
     def server_optimizer(self) -> Any:
         """Takes the negative mean update of the trained weights for a gradient; SGD with rate 1 is FedAvg."""

@@ -39,6 +39,8 @@ class PortableFunction:
 
 
 def _tensors(argument: Any) -> list[tf.Tensor]:
-    if isinstance(argument, tf.data.Dataset):
-        return [tf.data.experimental.to_variant(argument)]
-    return [tf.convert_to_tensor(value) for value in tf.nest.flatten(argument)]
+    leaves = tf.nest.flatten(argument)
+    return [
+        tf.data.experimental.to_variant(leaf) if isinstance(leaf, tf.data.Dataset) else tf.convert_to_tensor(leaf)
+        for leaf in leaves
+    ]

@@ -2,12 +2,13 @@
 
      server                                    each client
      state ──────── weights ── broadcast ────► assign to the model
-                                               train on its own batches (method.gradients)
+                                               train on its own data (method.work, method.gradients)
      aggregator ◄── update, examples ───────── weights now − weights then, if finite
      server optimiser on the trained weights,
-     plain mean for statistics
+     plain mean for statistics,
+     server step on its own data (method.server_work), where the task has such data
      state ◄──
-     reports ◄───── (client, ok, examples, loss)
+     reports ◄───── (client, ok, examples, loss, …)
 
 A round is built once and serves every cohort: separate training is a federation of one client, centralised training
 a federation of one client with all the data.
@@ -23,12 +24,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tffapps.federated import local
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import Update, build_aggregator, update_type
 from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
-from tffapps.federated.task import Task, WeightsLayout
+from tffapps.federated.task import Task, WeightsLayout, data_type
 
 REPORT_COLUMNS = ("client", "ok", "examples", "loss")
 
@@ -43,10 +43,14 @@ class State(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """`next(state, positions, datasets)` -> (state, reports, measurements); `positions` number the clients."""
+    """`next(state, positions, data)` -> (state, reports, measurements); `positions` number the clients.
+
+    With a server step: `next(state, positions, data, server_data)`.
+    """
 
     layout: WeightsLayout
     aggregation: Aggregation
+    columns: tuple[str, ...]  # of the reports
     next: tff.Computation
     _first_state: tff.Computation
 
@@ -61,7 +65,7 @@ class Round:
         return clients * self.layout.byte_count()
 
     def bytes_up(self, clients: int) -> int:
-        return clients * (self.aggregation.bytes_up(self.layout) + 4 * len(REPORT_COLUMNS))
+        return clients * (self.aggregation.bytes_up(self.layout) + 4 * len(self.columns))
 
 
 def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:
@@ -92,22 +96,40 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         statistics = [weight + value for weight, value in zip(layout.statistics(weights), update.statistics)]
         return layout.joined(trained, statistics), optimizer_state
 
+    columns = (*REPORT_COLUMNS, *method.report_columns)
     state_type = tff.to_type(State(weights_type, optimizer_type, aggregator.initialize.type_signature.result.member))
-
-    @tff.federated_computation(
+    arguments = [
         tff.FederatedType(state_type, tff.SERVER),
         tff.FederatedType(np.int32, tff.CLIENTS),
-        tff.FederatedType(task.batch_type(), tff.CLIENTS),
-    )
-    def next_round(state, positions, datasets):
+        tff.FederatedType(data_type(task.client_spec), tff.CLIENTS),
+    ]
+    server_step = None
+    if task.server_spec is not None:
+        arguments.append(tff.FederatedType(data_type(task.server_spec), tff.SERVER))
+        server_step = _server_step(task, method, layout, weights_type)
+
+    def play(state, positions, data, server_data=None):
         at_clients = tff.federated_broadcast(state.weights)
-        result = tff.federated_map(client_work, (at_clients, positions, datasets))
+        result = tff.federated_map(client_work, (at_clients, positions, data))
         combined = aggregator.next(state.aggregator, result.update, result.weight)
         weights, optimizer = tff.federated_map(server_update, (state.weights, state.optimizer, combined.result))
+        if server_step is not None:
+            weights = tff.federated_map(server_step, (weights, server_data))
         new_state = tff.federated_zip(State(weights, optimizer, combined.state))
-        return new_state, _gather(result.report), combined.measurements
+        return new_state, _gather(result.report, len(columns)), combined.measurements
 
-    return Round(layout, aggregation, next_round, first_state)
+    if server_step is None:
+
+        @tff.federated_computation(*arguments)
+        def next_round(state, positions, data):
+            return play(state, positions, data)
+    else:
+
+        @tff.federated_computation(*arguments)
+        def next_round(state, positions, data, server_data):
+            return play(state, positions, data, server_data)
+
+    return Round(layout, aggregation, columns, next_round, first_state)
 
 
 class _ClientResult(NamedTuple):
@@ -119,38 +141,55 @@ class _ClientResult(NamedTuple):
 def _client_work(task: Task, method: Method, layout: WeightsLayout, weights_type: tff.Type) -> tff.Computation:
     variables = task.model.weights
 
-    def train(weights, position, batches):
+    def train(weights, position, data):
         for variable, value in zip(variables, weights):
             variable.assign(value)
-        examples, loss = local.train(task.model, batches, task.loss, method.client_optimizer(), method.gradients)
+        done = method.work(task, data, position)
         update = [variable - value for variable, value in zip(variables, weights)]
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in update])
-        ok = tf.logical_and(finite, examples > 0)
+        ok = tf.logical_and(finite, done.examples > 0)
         # Zeroed, not multiplied by zero: 0 · NaN is NaN.
         update = [tf.where(ok, value, tf.zeros_like(value)) for value in update]
-        report = tf.stack([tf.cast(position, tf.float32), tf.cast(ok, tf.float32), examples, loss])
+        numbers = (position, ok, done.examples, done.loss, *done.extras)
         pair = Update(layout.trained(update), layout.statistics(update))
-        return _ClientResult(pair, tf.where(ok, examples, 0.0), report)
+        report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
+        return _ClientResult(pair, tf.where(ok, done.examples, 0.0), report)
 
-    weight_specs = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(layout.shapes, layout.dtypes)]
-    specs = (weight_specs, tf.TensorSpec([], tf.int32), tf.data.DatasetSpec(task.element_spec))
-    portable = PortableFunction(task.model, train, specs)
+    portable = PortableFunction(task.model, train, (layout.specs(), tf.TensorSpec([], tf.int32), task.client_spec))
 
-    @tff.tensorflow.computation(weights_type, np.int32, task.batch_type())
-    def work(weights, position, batches):
-        return portable(list(weights), position, batches)
+    @tff.tensorflow.computation(weights_type, np.int32, data_type(task.client_spec))
+    def work(weights, position, data):
+        return portable(list(weights), position, data)
 
     return work
 
 
-def _gather(report: tff.Value) -> tff.Value:
+def _server_step(task: Task, method: Method, layout: WeightsLayout, weights_type: tff.Type) -> tff.Computation:
+    variables = task.model.weights
+
+    def train(weights, data):
+        for variable, value in zip(variables, weights):
+            variable.assign(value)
+        method.server_work(task, data)
+        return [variable.read_value() for variable in variables]
+
+    portable = PortableFunction(task.model, train, (layout.specs(), task.server_spec))
+
+    @tff.tensorflow.computation(weights_type, data_type(task.server_spec))
+    def step(weights, data):
+        return portable(list(weights), data)
+
+    return step
+
+
+def _gather(report: tff.Value, columns: int) -> tff.Value:
     """Every client's report as one row of a server-placed table: who took part must be known, in any engine."""
-    row = tff.TensorType(np.float32, [len(REPORT_COLUMNS)])
-    rows = tff.TensorType(np.float32, [None, len(REPORT_COLUMNS)])
+    row = tff.TensorType(np.float32, [columns])
+    rows = tff.TensorType(np.float32, [None, columns])
 
     @tff.tensorflow.computation
     def none_yet():
-        return tf.zeros([0, len(REPORT_COLUMNS)])
+        return tf.zeros([0, columns])
 
     @tff.tensorflow.computation(rows, row)
     def append(table, one):

@@ -16,15 +16,28 @@ class Task:
     """The same for every client and every method of a run.
 
     `model` gives the network its structure; the values of its weights are handed from round to round beside it and
-    may be overwritten here at any time.
+    may be overwritten here at any time. A client's data is usually one dataset of (images, labels); a method that
+    needs more (labelled and unlabelled images, say) takes a NamedTuple of datasets and tensors.
     """
 
     model: tf.keras.Model
-    element_spec: Any  # of a client's dataset: (images, labels)
+    client_spec: Any  # of a client's data: a `tf.data.DatasetSpec`, a `tf.TensorSpec`, or a NamedTuple of them
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (labels, outputs) -> one value for each example
+    server_spec: Any = None  # of the server's own data, where a method has a server step
 
-    def batch_type(self) -> tff.SequenceType:
-        return tff.SequenceType(tff.types.tensorflow_to_type(self.element_spec))
+    @classmethod
+    def of_batches(cls, model: tf.keras.Model, element_spec: Any, loss: Callable) -> Task:
+        """The usual case: every client has one dataset of (images, labels)."""
+        return cls(model, tf.data.DatasetSpec(element_spec), loss)
+
+
+def data_type(spec: Any) -> Any:
+    """What TFF calls data of this specification."""
+    if isinstance(spec, tf.data.DatasetSpec):
+        return tff.SequenceType(tff.types.tensorflow_to_type(spec.element_spec))
+    if isinstance(spec, tf.TensorSpec):
+        return tff.types.tensorflow_to_type(spec)
+    return tff.to_type(type(spec)(*(data_type(part) for part in spec)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +59,9 @@ class WeightsLayout:
 
     def types(self) -> list[tff.TensorType]:
         return [tff.TensorType(dtype.type, shape) for dtype, shape in zip(self.dtypes, self.shapes)]
+
+    def specs(self) -> list[tf.TensorSpec]:
+        return [tf.TensorSpec(shape, dtype) for shape, dtype in zip(self.shapes, self.dtypes)]
 
     def byte_count(self) -> int:
         return sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in zip(self.dtypes, self.shapes))

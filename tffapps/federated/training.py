@@ -33,6 +33,7 @@ def train(
     min_clients: int = 1,
     headline: str = "accuracy",
     tensorboard: bool = False,
+    server_data: Callable[[int], Any] | None = None,
 ) -> list[np.ndarray]:
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights."""
     state = round_.start(weights)
@@ -40,7 +41,7 @@ def train(
     with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
-            outcome = play(round_, state, clients, number, min_clients)
+            outcome = play(round_, state, clients, number, min_clients, server_data)
             state = outcome.state
             metrics = evaluate(list(state.weights), number)
             row = _row(number, metrics, outcome, round_, len(clients))

@@ -1,7 +1,7 @@
 import io
 import sys
 
-from tffapps.data import progress
+from tffapps import progress
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,88 @@
+"""FixMatch at the clients (Sohn et al. 2020; FSSFL in the thesis): a few labelled images, many unlabelled ones.
+
+A step's loss is the cross-entropy of a labelled batch plus lambda_u times that of an unlabelled one: the prediction for
+a weakly augmented view, where its probability reaches tau, is the label of a strongly augmented view of the same image
+(Sohn et al., equations 3 and 4; images below tau count as zeros in the mean). With lambda_u = 0 it is supervised
+training on the labelled images.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from tffapps.federated.method import Method
+from tffapps.settings import setting
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class PartlyLabelledData(NamedTuple):
+    """A client's data: one epoch ends with the labelled images; the unlabelled dataset must last as long."""
+
+    labelled: Any  # dataset of (images, labels), weakly augmented
+    unlabelled: Any  # dataset of (weak view, strong view)
+
+    @classmethod
+    def spec(cls, batches: Any) -> PartlyLabelledData:
+        import tensorflow as tf
+
+        images, _ = batches
+        return cls(tf.data.DatasetSpec(batches), tf.data.DatasetSpec((images, images)))
+
+
+@dataclasses.dataclass(frozen=True)
+class FixMatch(Method):
+    name: ClassVar[str] = "fssfl"
+
+    tau: float = setting(0.8, "lowest probability of a pseudo-label (thesis: table 0.8, text 0.7)")
+    lambda_u: float = setting(1.0, "weight of the unlabelled loss (thesis)")
+
+    @property
+    def report_columns(self) -> tuple[str, ...]:
+        return ("unlabelled", "confident")
+
+    def work(self, task, data, position):
+        import tensorflow as tf
+
+        from tffapps.federated import local
+
+        del position
+        model, loss = task.model, task.loss
+        variables = model.trainable_variables
+        optimizer = self.client_optimizer()
+        first_state = optimizer.initialize([tf.TensorSpec(v.shape, v.dtype) for v in variables])
+
+        @tf.function
+        def run(batches, state):
+            examples, loss_sum, seen, confident = tf.unstack(tf.zeros([4]))
+            for (images, labels), (weak, strong) in iter(batches):
+                pseudo, mask = self.pseudo_labels(model(weak, training=False))
+                with tf.GradientTape() as tape:
+                    # One pass over both, so that BatchNorm sees one batch.
+                    outputs = model(tf.concat([images, strong], axis=0), training=True)
+                    count = tf.shape(labels)[0]
+                    supervised = tf.reduce_mean(loss(labels, outputs[:count]))
+                    unsupervised = tf.reduce_mean(mask * loss(pseudo, outputs[count:]))
+                    total = supervised + self.lambda_u * unsupervised
+                gradients = tape.gradient(total, variables)
+                state, updated = optimizer.next(state, [v.read_value() for v in variables], gradients)
+                for variable, value in zip(variables, updated):
+                    variable.assign(value)
+                size = tf.cast(count, tf.float32)
+                examples += size
+                loss_sum += size * total
+                seen += tf.cast(tf.shape(weak)[0], tf.float32)
+                confident += tf.reduce_sum(mask)
+            return examples, tf.math.divide_no_nan(loss_sum, examples), seen, confident
+
+        examples, mean, seen, confident = run(tf.data.Dataset.zip((data.labelled, data.unlabelled)), first_state)
+        return local.Work(examples + seen, mean, (seen, confident))
+
+    def pseudo_labels(self, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Labels and 1.0 where the model is sure enough of them, from predictions of the weak view."""
+        import tensorflow as tf
+
+        labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        return labels, tf.cast(tf.reduce_max(probabilities, axis=-1) >= self.tau, tf.float32)
