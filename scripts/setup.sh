@@ -50,7 +50,7 @@ setup_platform
 for setup_file in "$@"; do
   [ -f "$setup_file" ] || setup_fail "$setup_file is missing; is this a complete clone?"
   setup_stamp=".venv/.installed-$setup_file"
-  if ! cmp -s "$setup_file" "$setup_stamp"; then
+  if ! cmp -s "$setup_file" "$setup_stamp" || ! [ -x .venv/bin/python ]; then
     setup_usable .venv/bin/python || setup_venv
     setup_install "$setup_file"
     cp "$setup_file" "$setup_stamp" # last, so that an interrupted install is done again

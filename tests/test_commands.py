@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tffapps import classify, cli
 from tffapps.federated.training import MEASURED_COLUMNS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -69,6 +70,14 @@ MISTAKES = {
     "no such settings": (["--settings", "nothing.json"], "--settings nothing.json: not a settings.json"),
     "no such weights": (["--profile", "smoke", "--weights", "nothing.h5"], "--weights: nothing.h5"),
     "unknown flag": (["--round", "3"], "unrecognized arguments: --round 3"),
+    "no rounds": (["--rounds", "0"], "--rounds 0: must be 1 or more"),
+    "no batch": (["--batch", "-5"], "--batch -5: must be 1 or more"),
+    "no epochs": (["--epochs", "0"], "--epochs 0: must be 1 or more"),
+    "no seeds": (["--seeds", ""], "--seeds: give at least one value"),
+    "a negative seed": (["--seeds=-1"], "--seeds -1: must be 0 or more"),
+    "a rate that is no number": (["--learning-rate", "nan"], "--learning-rate nan: must be a finite number"),
+    "too much momentum": (["--momentum", "1.5"], "--momentum 1.5: must be less than 1"),
+    "too many clients asked for": (["--profile", "smoke", "--min-clients", "99"], "there are only 3 clients"),
     "not a number": (["--rounds", "many"], "argument --rounds: invalid int value: 'many'"),
 }
 
@@ -143,12 +152,32 @@ def test_the_table_says_what_ran(whole):
 def test_a_finished_run_is_not_run_again_and_its_settings_run_it_again(place, whole):
     done = run(place, *SMALL, "--results", "whole")
     assert done.returncode == 0 and "4/4" not in done.stderr
+    table = (whole / "classify" / "comparison.csv").read_text()
     (settings,) = whole.rglob("settings.json")
     content = json.loads(settings.read_text())
     assert content["versions"]["tensorflow-federated"] and content["settings"]["rounds"] == 4
-    again = run(place, "--settings", str(settings), "--results", "again")
+    again = run(place, "--settings", str(settings))
     assert again.returncode == 0, again.stderr
-    assert record(place / "again").equals(record(whole))
+    assert record(place / "whole-again").equals(record(whole))
+    assert (whole / "classify" / "comparison.csv").read_text() == table
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"app": "plfl"}, {"settings": "text"}, {"settings": {}}, {"flags": {"rounds": "3"}}, {"flags": {"model": "vgg"}}],
+    ids=str,
+)
+def test_damaged_settings_are_refused(damage, place, whole):
+    (settings,) = whole.rglob("settings.json")
+    file = place / "damaged.json"
+    file.write_text(json.dumps({**json.loads(settings.read_text()), **damage}))
+    done = run(place, "--settings", str(file), "--results", "untouched")
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "error: --" in done.stderr
+
+
+def test_seeds_count_once():
+    values = cli.parse(classify.APP, ["--seeds", "0,1,0", "--methods", "fedavg,fedavg"])
+    assert values["seeds"] == (0, 1) and values["methods"] == ("fedavg",)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -190,4 +219,4 @@ def test_doctor_finds_nothing_wrong(place):
 def test_doctor_reports_an_engine_that_does_not_answer(place):
     done = run(place, "--timeout", "0.5", module="tffapps.doctor")
     assert done.returncode == 1
-    assert "PROBLEM" in done.stdout
+    assert "PROBLEM  engine in-process: no result within 0.5 s" in done.stdout

@@ -26,7 +26,7 @@ def test_tables_come_from_the_results():
 
 def test_every_flag_named_is_one():
     known = {"--" + name.replace("_", "-") for name in classify.APP.fields()} | {"--profile", "--settings", "--fresh"}
-    elsewhere = {"--help", "--no-deps"}
+    elsewhere = {"--help", "--no-deps", "--steps", "--contrast"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     assert named - elsewhere <= known
 

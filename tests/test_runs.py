@@ -62,9 +62,29 @@ def test_other_settings_are_another_run_and_fresh_starts_over(tmp_path):
         assert run.latest() is None and run.rounds().empty
 
 
-def test_two_processes_do_not_share_a_run(tmp_path):
-    with Run(tmp_path, "a", SETTINGS), pytest.raises(UserError, match="another process"):
-        Run(tmp_path, "a", SETTINGS)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_two_processes_do_not_share_a_run(tmp_path, fresh):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        play(run, [1])
+        with pytest.raises(UserError, match="another process"):
+            Run(tmp_path, "a", SETTINGS, fresh=fresh)
+        assert run.latest()[0] == 1
+
+
+def test_numbers_survive_being_written_again(tmp_path):
+    values = np.random.default_rng(0).random(200)
+    with Run(tmp_path, "a", SETTINGS) as run:
+        for number, value in enumerate(values):
+            run.add_round({"round": number, "accuracy": value})
+        assert run.rounds().accuracy.tolist() == values.tolist()
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        left = run.folder / ".checkpoint-1.npz.123.tmp"
+        left.write_text("half")
+    with Run(tmp_path, "a", SETTINGS):
+        assert not left.exists()
 
 
 def test_settings_and_summary_are_kept(tmp_path):

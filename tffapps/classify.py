@@ -23,12 +23,12 @@ METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
 @dataclasses.dataclass(frozen=True)
 class Settings:
     model: str = setting("mobilenetv2", "network", choices=("mobilenetv2", "densenet121", "resnet18", "tiny"))
-    size: int = setting(64, "images are resized to this many pixels on a side")
+    size: int = setting(64, "images are resized to this many pixels on a side", least=8)
     channels: int = setting(3, "1 for grey, 3 for colour", choices=(1, 3))
-    rounds: int = setting(10, "rounds of the federation")
-    epochs: int = setting(1, "local epochs a round")
-    batch: int = setting(32, "images a batch")
-    standin_images: int = setting(40, "stand-in: images of each class at each client")
+    rounds: int = setting(10, "rounds of the federation", least=1)
+    epochs: int = setting(1, "local epochs a round", least=1)
+    batch: int = setting(32, "images a batch", least=1)
+    standin_images: int = setting(40, "stand-in: images of each class at each client", least=3)
 
 
 PROFILES: dict[str, dict[str, Any]] = {

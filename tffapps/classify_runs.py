@@ -11,7 +11,7 @@ import pandas as pd
 
 from models import classifiers, weights
 from tffapps import classify, cli
-from tffapps.data import images, partition, pipeline, textures
+from tffapps.data import images, partition, pipeline, standin, textures
 from tffapps.data import manifest as manifests
 from tffapps.data.unreadable import drop_unreadable
 from tffapps.engine import Engine, open_engine
@@ -37,15 +37,13 @@ def run_all(values: dict[str, Any]) -> None:
     with open_engine(values["engine"]) as engine:
         runs = _Runs(values, settings, table, engine)
         rows = [row for method in values["methods"] for seed in values["seeds"] for row in runs.of(method, seed)]
-    summary = over_seeds(pd.DataFrame(rows), ["method", "site"], classify.METRICS)
+    summary = over_seeds(pd.DataFrame(rows), ["method", "site", "aggregator", "rounds"], classify.METRICS)
     what_ran = {
         "data": data_name,
         "profile": values["profile"],
         "weights": runs.weights_used,
         "model": settings.model,
     }
-    if runs.aggregation.note():
-        what_ran["aggregator"] = f"{runs.aggregation.aggregator}: {runs.aggregation.note()}"
     write_table(folder / "comparison.csv", summary, **what_ran)
     print(
         summary[["method", "site", "accuracy", "macro_f1", "seeds"]].to_string(
@@ -58,7 +56,8 @@ def run_all(values: dict[str, Any]) -> None:
 def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str, pd.DataFrame]:
     """The name of the data for the tables, and its checked manifest."""
     if values["data"]:
-        name, source = pathlib.Path(values["data"]).name, pathlib.Path(values["data"])
+        source = pathlib.Path(values["data"])
+        name = "stand-in" if standin.is_standin(source) else source.resolve().name
     else:
         name = "stand-in"
         source = pathlib.Path("data") / f"textures-{settings.size}-{settings.standin_images}"
@@ -66,6 +65,8 @@ def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str,
     table = manifests.load(source)
     manifests.check(table)
     table, dropped = drop_unreadable(table, settings.channels)
+    if len(dropped):
+        print(f"{len(dropped)} of {len(dropped) + len(table)} images cannot be read:", file=sys.stderr)
     for row in dropped.itertuples():
         print(f"left out: {row.path}: {row.reason}", file=sys.stderr)
     if len(dropped):
@@ -111,6 +112,9 @@ class _Runs:
         training = self._table[self._table.split == "train"]
         if method == "centralised":
             return [self._one(method, "all data", {"all data": training}, seed)]
+        count = training.client.nunique()
+        if method != "separate" and self._values["min_clients"] > count:
+            raise UserError(f"--min-clients {self._values['min_clients']}: there are only {count} clients")
         by_client = {str(name): rows for name, rows in training.groupby("client", sort=True)}
         if method == "separate":
             return [self._one(method, name, {name: rows}, seed) for name, rows in by_client.items()]
@@ -125,7 +129,6 @@ class _Runs:
             **as_dict(self._settings), **as_dict(aggregation), **as_dict(rules),
             "method": method, "site": site, "seed": seed, "data": self._fingerprint,
             "weights": weights_used.label, "weights_sha256": weights_used.sha256,
-            "min_clients": self._values["min_clients"],
         }  # fmt: skip
         initial = self._model.get_weights()
         name = f"{method}-{site}-seed{seed}".replace(" ", "-").replace("/", "-")
@@ -137,12 +140,15 @@ class _Runs:
                 train(
                     run, self._round(rules, aggregation, len(clients)), initial, clients,
                     rounds=self._settings.rounds, evaluate=self._evaluate, engine=self._engine,
-                    min_clients=min(self._values["min_clients"], len(clients)),
+                    min_clients=1 if alone else self._values["min_clients"],
                     tensorboard=self._values["tensorboard"],
                 )  # fmt: skip
                 last = run.rounds().iloc[-1]
                 run.finish({metric: float(last[metric]) for metric in classify.METRICS})
-            return {"method": method, "site": site, "seed": seed, **run.summary()}
+            return {
+                "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
+                "rounds": self._settings.rounds, **run.summary(),
+            }  # fmt: skip
 
     def _initial(self, seed: int) -> weights.WeightsUsed:
         try:
@@ -180,6 +186,6 @@ class _Runs:
         self._model.set_weights(values)
         labels, probabilities = classification.predict(self._model, self._test)
         if not np.isfinite(probabilities).all():
-            raise UserError("the model's predictions are not finite: lower --learning-rate (or --yogi-learning-rate)")
+            raise UserError("the model's predictions are not finite: lower the learning rates (or --dp-noise)")
         found = classification.scores(labels, probabilities)
         return {metric: found[metric] for metric in classify.METRICS}

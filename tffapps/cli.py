@@ -19,7 +19,7 @@ from typing import Any
 
 from tffapps import engine
 from tffapps.errors import RunStopped, UserError
-from tffapps.settings import setting
+from tffapps.settings import check, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Common:
 
     data: str = setting("", "folder or manifest CSV; without it a stand-in is made", metavar="FOLDER_OR_MANIFEST")
     methods: tuple[str, ...] = setting((), "which methods to run, comma-separated", metavar="A,B")
-    seeds: tuple[int, ...] = setting((0, 1, 2), "seeds, comma-separated", metavar="0,1,2")
+    seeds: tuple[int, ...] = setting((0, 1, 2), "seeds, comma-separated", metavar="0,1,2", least=0)
     weights: str = setting("random", "imagenet, random or a file", metavar="imagenet|random|FILE")
     engine: str = setting("in-process", f"where rounds run: {', '.join(engine.NAMES)}", metavar="ENGINE")
     results: str = setting("results", "folder for tables and runs", metavar="FOLDER")
-    min_clients: int = setting(1, "a round with fewer good updates is played once more, then the run stops")
+    min_clients: int = setting(1, "a round with fewer good updates is played once more, then the run stops", least=1)
     tensorboard: bool = setting(False, "write TensorBoard logs into the run folders")
 
 
@@ -81,7 +81,8 @@ def parse(app: App, arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = _parser(app)
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     stored = _stored(app, given.pop("settings", None))
-    profile = given.pop("profile", None) or stored.pop("profile", None) or app.default_profile
+    stored_profile = stored.pop("profile", app.default_profile)
+    profile = given.pop("profile", None) or (stored_profile if stored_profile in app.profiles else app.default_profile)
     fields = app.fields()
     values: dict[str, Any] = {name: field.default for name, (field, _) in fields.items()}
     values.update(app.profiles[profile])
@@ -89,6 +90,8 @@ def parse(app: App, arguments: Sequence[str] | None = None) -> dict[str, Any]:
     values["fresh"] = given.pop("fresh", False)
     values.update(given)
     values["profile"] = profile
+    for name, (field, _) in fields.items():
+        values[name] = check(field, values[name])
     values["methods"] = values["methods"] or app.methods
     unknown = [name for name in values["methods"] if name not in app.methods]
     if unknown:
@@ -101,27 +104,38 @@ def context(app_name: str, values: dict[str, Any]) -> dict[str, Any]:
     """What `settings.json` holds beside the settings: the versions, and the flags as they were resolved."""
     from importlib import metadata
 
+    # Absolute, so that the settings can be run again from anywhere.
+    places = {name: str(pathlib.Path(values[name]).resolve()) for name in ("data", "weights") if _is_path(values[name])}
     packages = ("tensorflow", "tensorflow-federated", "keras", "numpy")
     versions = {name: metadata.version(name) for name in packages}
-    return {"app": app_name, "flags": values, "versions": {"python": platform.python_version(), **versions}}
+    return {
+        "app": app_name,
+        "flags": {**values, **places},
+        "versions": {"python": platform.python_version(), **versions},
+    }
 
 
 def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
-    """The flags in a run's settings.json, narrowed to that one run."""
+    """The flags in a run's settings.json, narrowed to its method and seed."""
     if file is None:
         return {}
     try:
         content = json.loads(file.read_text())
-        flags, run = dict(content["flags"]), content["settings"]
-        name = content["app"]
+        flags, name = dict(content["flags"]), content["app"]
+        method, seed = content["settings"]["method"], content["settings"]["seed"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"--settings {file}: not a settings.json of a run ({error})") from None
     if name != app.name:
         raise UserError(f"--settings {file}: made by tffapps.{name}, not tffapps.{app.name}")
     flags = {key: tuple(value) if isinstance(value, list) else value for key, value in flags.items()}
-    flags.update(methods=(run["method"],), seeds=(run["seed"],))
+    # Beside the first run, which would only say that it is finished.
+    flags.update(methods=(method,), seeds=(seed,), results=f"{flags.get('results', 'results')}-again")
     known = {*app.fields(), "profile"}
     return {key: value for key, value in flags.items() if key in known}
+
+
+def _is_path(value: str) -> bool:
+    return value != "" and pathlib.Path(value).exists()
 
 
 def _parser(app: App) -> argparse.ArgumentParser:
@@ -130,7 +144,9 @@ def _parser(app: App) -> argparse.ArgumentParser:
     )
     profiles = ", ".join(app.profiles)
     parser.add_argument("--profile", choices=list(app.profiles), help=f"{profiles} (default {app.default_profile})")
-    parser.add_argument("--settings", type=pathlib.Path, metavar="FILE", help="run a stored settings.json again")
+    parser.add_argument(
+        "--settings", type=pathlib.Path, metavar="FILE", help="run a stored settings.json again, into <results>-again"
+    )
     parser.add_argument("--fresh", action="store_true", help="start over instead of going on")
     groups: dict[type, Any] = {}
     for field, owner in app.fields().values():

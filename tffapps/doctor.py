@@ -1,7 +1,8 @@
 """Is this machine fit to run? `python -m tffapps.doctor`
 
 Prints versions, devices, memory, disk and, for each engine, the result of a tiny federated computation run in a process
-of its own under a timeout. What is wrong comes with what to do about it; exit status 1 then.
+of its own under a timeout. What is wrong comes with what to do about it; exit status 1 then. Advice (a GPU that is not
+used, little memory or disk) does not stop anything.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ def main(arguments: list[str] | None = None) -> int:
     if options.probe:
         print(_probe(options.probe))
         return 0
-    problems = [*_platform(), *_packages(), *_memory_and_disk()]
+    problems = [*_platform(), *_packages()]
+    advice = _memory_and_disk()
     if not problems:  # TensorFlow is worth asking only where it can be there
-        problems += _devices(options.timeout)
+        advice += _devices(options.timeout)
         for name in engine.NAMES:
             problems += _engine(name, options.timeout)
-    for problem in problems:
-        print(f"PROBLEM  {problem}")
+    for line in advice:
+        print(f"ADVICE   {line}")
+    for line in problems:
+        print(f"PROBLEM  {line}")
     print("everything works" if not problems else f"{len(problems)} problem(s)")
     return 1 if problems else 0
 
@@ -71,23 +75,25 @@ def _packages() -> list[str]:
 
 
 def _memory_and_disk() -> list[str]:
-    problems = []
+    advice = []
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     disk = shutil.disk_usage(".").free / 2**30
     _line("memory", f"{memory:.1f} GiB")
     _line("free disk here", f"{disk:.1f} GiB")
     if memory < LEAST_MEMORY_GB:
-        problems.append(
+        advice.append(
             f"{memory:.1f} GiB of memory; runs need {LEAST_MEMORY_GB} or more (smaller --batch and --size help)"
         )
     if disk < LEAST_DISK_GB:
-        problems.append(f"{disk:.1f} GiB of free disk; results and caches need {LEAST_DISK_GB} or more (see --results)")
-    return problems
+        advice.append(f"{disk:.1f} GiB of free disk; results and caches need {LEAST_DISK_GB} or more (see --results)")
+    return advice
 
 
 def _devices(timeout: float) -> list[str]:
     code = "import tensorflow as tf; print(*(d.device_type for d in tf.config.list_physical_devices()))"
     status, output, _ = _run([sys.executable, "-c", code], timeout)
+    if status is None:
+        return [f"TensorFlow did not answer within {timeout:g} s; try a longer --timeout"]
     if status != 0:
         return [f"TensorFlow cannot be imported ({output}); {REINSTALL}"]
     _line("devices", output)
@@ -101,7 +107,7 @@ def _devices(timeout: float) -> list[str]:
 def _engine(name: str, timeout: float) -> list[str]:
     status, output, seconds = _run([sys.executable, "-m", "tffapps.doctor", "--probe", name], timeout)
     if status is None:
-        return [f"engine {name}: no result within {timeout:.0f} s; try --timeout 600, or another --engine"]
+        return [f"engine {name}: no result within {timeout:g} s; try --timeout 600, or another --engine"]
     if status != 0 or output != f"mean {EXPECTED_MEAN}":
         return [f"engine {name}: {output or f'exit status {status}'}; {REINSTALL}"]
     _line(f"engine {name}", f"federated mean of 1, 2, 3, 4 = {output.split()[1]} ({seconds:.1f} s)")

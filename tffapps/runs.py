@@ -46,20 +46,25 @@ class Run:
         fresh: bool = False,
     ) -> None:
         self.folder = root / "runs" / f"{name}-{key_of(settings)}"
-        if fresh and self.folder.exists():
-            shutil.rmtree(self.folder)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115  held as long as the run is open
         except OSError as error:
-            raise UserError(f"--results: cannot make {self.folder}: {error.strerror}") from error
-        self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115  held as long as the run is open
+            raise UserError(f"--results: cannot write to {self.folder}: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._lock.close()
             raise UserError(f"another process is working on {self.folder}; wait for it or end it") from error
+        self._tidy(everything=fresh)
         if not (self.folder / "settings.json").exists():
             self._write_json("settings.json", {**(context or {}), "settings": settings})
+
+    def _tidy(self, everything: bool) -> None:
+        """Removes what a killed process left half-written; with `everything`, the whole run but for its lock."""
+        for path in list(self.folder.iterdir()):
+            if path.suffix == ".tmp" or (everything and path.name != ".lock"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def __enter__(self) -> Run:
         return self
@@ -79,7 +84,8 @@ class Run:
 
     def rounds(self) -> pd.DataFrame:
         path = self.folder / "rounds.csv"
-        return pd.read_csv(path, keep_default_na=True) if path.exists() else pd.DataFrame()
+        # Exactly: the file is written again with every round, and a digit lost each time would show.
+        return pd.read_csv(path, float_precision="round_trip") if path.exists() else pd.DataFrame()
 
     def add_round(self, row: dict[str, Any]) -> None:
         earlier = self.rounds()

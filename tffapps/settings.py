@@ -6,12 +6,47 @@ No TensorFlow here, so that `--help` answers at once.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
+
+from tffapps.errors import UserError
 
 
 def setting(default: Any, meaning: str, **metadata: Any) -> Any:
-    """A dataclass field with its meaning (and where its value comes from) beside it."""
+    """A dataclass field with its meaning (and where its value comes from) beside it.
+
+    `choices`, `least` (may be reached), `above` and `below` (may not) limit its values; `metavar` is for the help.
+    """
     return dataclasses.field(default=default, metadata={"help": meaning, **metadata})
+
+
+def check(field: dataclasses.Field, value: Any) -> Any:
+    """The value of a setting, or a UserError that names its flag and what it takes."""
+    flag, limits = "--" + field.name.replace("_", "-"), field.metadata
+    if isinstance(field.default, tuple):
+        if not isinstance(value, (tuple, list)) or (not value and field.default):
+            raise UserError(f"{flag}: give at least one value")
+        kind: Any = type(field.default[0]) if field.default else str
+        return tuple(dict.fromkeys(_check_one(flag, limits, kind, item) for item in value))  # each once
+    return _check_one(flag, limits, type(field.default), value)
+
+
+def _check_one(flag: str, limits: Any, kind: type, value: Any) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not kind:
+        raise UserError(f"{flag} {value}: expected a value of type {kind.__name__}")
+    if limits.get("choices") and value not in limits["choices"]:
+        raise UserError(f"{flag} {value}: choose one of {', '.join(map(str, limits['choices']))}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{flag} {value}: must be a finite number")
+    if "least" in limits and value < limits["least"]:
+        raise UserError(f"{flag} {value}: must be {limits['least']} or more")
+    if "above" in limits and value <= limits["above"]:
+        raise UserError(f"{flag} {value}: must be more than {limits['above']}")
+    if "below" in limits and value >= limits["below"]:
+        raise UserError(f"{flag} {value}: must be less than {limits['below']}")
+    return value
 
 
 def as_dict(settings: Any) -> dict[str, Any]:

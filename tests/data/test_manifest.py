@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -157,7 +159,7 @@ def test_fingerprint_changes_with_what_matters_only(table, tmp_path):
     moved = table.copy()
     for row, path in enumerate(table.path):
         copy = elsewhere / path.rsplit("/", 1)[1]
-        copy.write_bytes(b"54321")  # same size, other time
+        copy.write_bytes(Path(path).read_bytes())  # same contents, other time
         moved.loc[row, "path"] = str(copy)
     assert manifests.fingerprint(moved) == first
     for column in ("label", "client", "split"):
@@ -166,5 +168,6 @@ def test_fingerprint_changes_with_what_matters_only(table, tmp_path):
         assert manifests.fingerprint(other) != first
     assert manifests.fingerprint(table.iloc[::-1]) != first
     assert manifests.fingerprint(table.iloc[:3]) != first
-    (tmp_path / "a-train.png").write_bytes(b"longer than before")
+    file = tmp_path / "a-train.png"
+    file.write_bytes(b"x" * file.stat().st_size)  # same size, other contents
     assert manifests.fingerprint(table) != first

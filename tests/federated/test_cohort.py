@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.conftest import arrays, dataset, largest_difference
 from tffapps.engine import open_engine
 from tffapps.errors import RunStopped
+from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
@@ -53,6 +54,18 @@ def test_a_bad_client_is_left_out_and_named(bad, why, engine, round_, tiny_weigh
     assert (beside.took_part, beside.examples) == (2, 48)
     assert largest_difference(beside.state.weights, alone.state.weights) == 0
     assert beside.loss == alone.loss
+
+
+@pytest.mark.parametrize("name", ["robust", "compressed", "secure", "dp"])
+def test_a_bad_client_leaves_no_trace_in_an_aggregators_state(name, tiny_task, tiny_weights):
+    aggregation = Aggregation(name, dp_noise=0.0)
+    round_ = build_round(tiny_task, FedAvg(learning_rate=0.1), aggregation, 2)
+    with open_engine("in-process"):
+        alone = beside = round_.start(tiny_weights)
+        for number in (1, 2):
+            alone = play(round_, alone, [good(0), good(1)], number, 1).state
+            beside = play(round_, beside, [good(0), poisoned(), good(1)], number, 1).state
+    assert largest_difference(alone.weights, beside.weights) < 1e-7
 
 
 def test_too_few_clients_are_tried_twice_then_the_run_stops(round_, tiny_weights):

@@ -130,6 +130,24 @@ def test_a_model_without_statistics(name):
         assert weights[1] == pytest.approx([0.025, -0.025], abs=1e-5)
 
 
+def test_secure_sums_are_right_for_clients_with_many_examples(tiny_task, tiny_weights):
+    data = [dataset(0, 1200, batch=100), dataset(1, 600, batch=100)]
+    expected, _ = after(build_round(tiny_task, FedAvg(learning_rate=RATE)), tiny_weights, data, rounds=1)
+    secure = build_round(tiny_task, FedAvg(learning_rate=RATE), Aggregation("secure"))
+    found, _ = after(secure, tiny_weights, data, rounds=1)
+    assert largest_difference(expected, tiny_weights) > 0.5
+    assert largest_difference(found, expected) < 1e-4
+
+
+def test_noise_never_makes_a_variance_negative(tiny_task, tiny_weights):
+    noisy = build_round(tiny_task, FedAvg(learning_rate=RATE), Aggregation("dp", dp_noise=30.0), 2)
+    weights, _ = after(noisy, tiny_weights, [dataset(0), dataset(1)], rounds=2)
+    variances = [value for value, flag in zip(weights, noisy.layout.variance) if flag]
+    assert variances and min(value.min() for value in variances) == 0
+    means = noisy.layout.statistics(weights)
+    assert min(value.min() for value in means) < 0  # the noise is there
+
+
 def test_dp_clips_and_spends_privacy(tiny_task, tiny_weights):
     aggregation = Aggregation("dp", dp_noise=0.0, dp_clip=1e-3)
     round_ = build_round(tiny_task, FedAvg(learning_rate=RATE), aggregation, 2)
@@ -148,7 +166,11 @@ def test_bytes_by_hand(fedavg, tiny_task):
     assert fedavg.bytes_down(3) == 3 * size
     assert fedavg.bytes_up(3) == 3 * (size + 16)
     layout = dataclasses.replace(
-        fedavg.layout, shapes=((100, 300), (5,)), dtypes=(np.dtype("f4"),) * 2, trainable=(True, True)
+        fedavg.layout,
+        shapes=((100, 300), (5,)),
+        dtypes=(np.dtype("f4"),) * 2,
+        trainable=(True, True),
+        variance=(False,) * 2,
     )
     assert Aggregation("compressed").bytes_up(layout) == 30_000 + 8 + 20
 

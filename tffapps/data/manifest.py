@@ -108,7 +108,7 @@ def natural_key(text: str) -> tuple:
 
 
 def fingerprint(manifest: pd.DataFrame) -> str:
-    """Sixteen hex digits that change with the rows, their order or a file's size, not with the root."""
+    """Sixteen hex digits that change with the rows, their order or a file's contents, not with the root."""
     root = os.path.commonpath([os.path.dirname(path) for path in manifest.path]) if len(manifest) else ""
     digest = hashlib.sha256()
     for row in manifest.to_dict("records"):
@@ -118,9 +118,9 @@ def fingerprint(manifest: pd.DataFrame) -> str:
             row["client"],
             row["split"],
         ]
-        cells.append(str(_size(row["path"])))
+        cells.append(_contents(row["path"]))
         if row.get("mask"):
-            cells += [Path(os.path.relpath(row["mask"], root)).as_posix(), str(_size(row["mask"]))]
+            cells += [Path(os.path.relpath(row["mask"], root)).as_posix(), _contents(row["mask"])]
         digest.update("\0".join(map(str, cells)).encode() + b"\n")
     return digest.hexdigest()[:16]
 
@@ -133,11 +133,11 @@ def _absent(paths: pd.Series) -> pd.Series:
     return ~paths.map(os.path.isfile).astype(bool)
 
 
-def _size(path: str) -> int:
+def _contents(path: str) -> str:
     try:
-        return os.path.getsize(path)
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError:
-        return -1
+        return "missing"
 
 
 def _refuse(manifest: pd.DataFrame, bad: pd.Series, problem: str, remedy: str) -> None:

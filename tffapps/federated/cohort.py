@@ -53,7 +53,7 @@ def play(
 
     outcome = None
     for _ in range(2):
-        outcome = _attempt(call, state, clients, number, round_.columns)
+        outcome = _attempt(call, state, clients, number, round_)
         if outcome is not None and outcome.took_part >= max(min_clients, 1):
             return outcome
     reasons = "; ".join(f"{name}: {why}" for name, why in outcome.left_out.items()) if outcome else "all failed"
@@ -65,13 +65,17 @@ def play(
 
 
 def _attempt(
-    call: Callable[[Sequence[int]], Any], state: State, clients: Sequence[Client], number: int, columns: Sequence[str]
+    call: Callable[[Sequence[int]], Any], state: State, clients: Sequence[Client], number: int, round_: Round
 ) -> Outcome | None:
     left_out: dict[str, str] = {}
     present = list(range(len(clients)))
     while present:
         try:
-            return _outcome(call(present), clients, left_out, columns)
+            outcome = _outcome(call(present), clients, left_out, round_.columns)
+            if outcome.took_part == len(present) or not round_.aggregation.adaptive:
+                return outcome
+            present = [position for position in present if clients[position].name in outcome.reports]
+            continue
         except ClientError as error:
             failed = {present[error.client]: str(error.__cause__)}
         except Exception as error:

@@ -16,8 +16,8 @@ from tffapps.settings import setting
 class FedAvgM(Method):
     name: ClassVar[str] = "fedavgm"
 
-    server_learning_rate: float = setting(1.0, "server learning rate")
-    server_momentum: float = setting(0.9, "server momentum (Hsu et al. 2019, section 4)")
+    server_learning_rate: float = setting(1.0, "server learning rate", above=0)
+    server_momentum: float = setting(0.9, "server momentum (Hsu et al. 2019, section 4)", least=0, below=1)
 
     def server_optimizer(self):
         import tensorflow_federated as tff

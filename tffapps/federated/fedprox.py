@@ -17,7 +17,7 @@ from tffapps.settings import setting
 class FedProx(Method):
     name: ClassVar[str] = "fedprox"
 
-    mu: float = setting(0.01, "weight of the proximal term")
+    mu: float = setting(0.01, "weight of the proximal term", least=0)
 
     def gradients(self, loss_and_gradients, variables, start):
         loss, gradients = loss_and_gradients()

@@ -13,10 +13,12 @@ from tffapps.settings import setting
 class FedYogi(Method):
     name: ClassVar[str] = "fedyogi"
 
-    yogi_learning_rate: float = setting(0.01, "server learning rate (Reddi et al. 2021, table 8: 10^-2 for images)")
-    yogi_beta1: float = setting(0.9, "decay of the first moment (Reddi et al. 2021)")
-    yogi_beta2: float = setting(0.99, "decay of the second moment (Reddi et al. 2021)")
-    yogi_epsilon: float = setting(1e-3, "adaptivity, tau (Reddi et al. 2021)")
+    yogi_learning_rate: float = setting(
+        0.01, "server learning rate (Reddi et al. 2021, table 8: 10^-2 for images)", above=0
+    )
+    yogi_beta1: float = setting(0.9, "decay of the first moment (Reddi et al. 2021)", least=0, below=1)
+    yogi_beta2: float = setting(0.99, "decay of the second moment (Reddi et al. 2021)", least=0, below=1)
+    yogi_epsilon: float = setting(1e-3, "adaptivity, tau (Reddi et al. 2021)", above=0)
 
     def server_optimizer(self):
         import tensorflow_federated as tff

@@ -36,8 +36,8 @@ class PartlyLabelledData(NamedTuple):
 class FixMatch(Method):
     name: ClassVar[str] = "fssfl"
 
-    tau: float = setting(0.8, "lowest probability of a pseudo-label (thesis: table 0.8, text 0.7)")
-    lambda_u: float = setting(1.0, "weight of the unlabelled loss (thesis)")
+    tau: float = setting(0.8, "lowest probability of a pseudo-label (thesis: table 0.8, text 0.7)", least=0)
+    lambda_u: float = setting(1.0, "weight of the unlabelled loss (thesis)", least=0)
 
     @property
     def report_columns(self) -> tuple[str, ...]:

@@ -24,9 +24,9 @@ class Method:
     name: ClassVar[str] = "fedavg"
 
     optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
-    learning_rate: float = setting(0.01, "client learning rate")
-    momentum: float = setting(0.0, "client momentum, for sgd")
-    weight_decay: float = setting(0.0, "decoupled weight decay, for adamw")
+    learning_rate: float = setting(0.01, "client learning rate", above=0)
+    momentum: float = setting(0.0, "client momentum, for sgd", least=0, below=1)
+    weight_decay: float = setting(0.0, "decoupled weight decay, for adamw", least=0)
 
     @property
     def report_columns(self) -> tuple[str, ...]:

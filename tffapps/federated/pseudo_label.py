@@ -37,9 +37,9 @@ class UnlabelledData(NamedTuple):
 class PseudoLabel(Method):
     name: ClassVar[str] = "plfl"
 
-    threshold: float = setting(0.70, "lowest probability of a pseudo-label that is trained on (thesis, section 4.6)")
-    pseudo_batch: int = setting(32, "images a batch of pseudo-labelled images")
-    classes: int = setting(3, "number of classes")
+    threshold: float = setting(0.70, "lowest probability of a pseudo-label that is trained on (thesis)", least=0)
+    pseudo_batch: int = setting(32, "images a batch of pseudo-labelled images", least=1)
+    classes: int = setting(3, "number of classes", least=2)
 
     @property
     def report_columns(self) -> tuple[str, ...]:

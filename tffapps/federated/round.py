@@ -94,6 +94,9 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         pseudo_gradient = [-value for value in update.trained]
         optimizer_state, trained = server_optimizer.next(optimizer_state, layout.trained(weights), pseudo_gradient)
         statistics = [weight + value for weight, value in zip(layout.statistics(weights), update.statistics)]
+        # Noise and rounding can take a variance below zero, and its square root with it.
+        is_variance = layout.statistics(layout.variance)
+        statistics = [tf.nn.relu(value) if flag else value for value, flag in zip(statistics, is_variance)]
         return layout.joined(trained, statistics), optimizer_state
 
     columns = (*REPORT_COLUMNS, *method.report_columns)

@@ -47,6 +47,7 @@ class WeightsLayout:
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[np.dtype, ...]
     trainable: tuple[bool, ...]
+    variance: tuple[bool, ...]  # BatchNorm's moving variances: never negative
 
     @classmethod
     def of(cls, model: tf.keras.Model) -> WeightsLayout:
@@ -55,6 +56,7 @@ class WeightsLayout:
             tuple(tuple(variable.shape.as_list()) for variable in model.weights),
             tuple(np.dtype(variable.dtype.as_numpy_dtype) for variable in model.weights),
             tuple(id(variable) in trained for variable in model.weights),
+            tuple("moving_variance" in variable.name for variable in model.weights),
         )
 
     def types(self) -> list[tff.TensorType]:

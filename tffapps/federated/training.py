@@ -11,6 +11,7 @@ import numpy as np
 import tree
 
 from tffapps.engine import Engine
+from tffapps.errors import UserError
 from tffapps.federated.cohort import Client, Outcome, play
 from tffapps.federated.round import Round, State
 from tffapps.progress import Progress
@@ -61,7 +62,7 @@ def _resume(run: Run, start: State) -> tuple[int, State]:
     number, arrays = found
     leaves = tree.flatten(start)
     if [np.shape(array) for array in arrays] != [np.shape(leaf) for leaf in leaves]:
-        raise ValueError(f"the checkpoint in {run.folder} does not belong to this model; use --fresh")
+        raise UserError(f"the checkpoint in {run.folder} does not belong to this model; use --fresh")
     # Scalars go back to what they were: TFF's states hold plain numbers beside arrays.
     restored = [array if array.shape else array[()] for array in arrays]
     return number, tree.unflatten_as(start, restored)
