@@ -23,6 +23,7 @@ from tffapps.federated.methods import METHODS
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
+from tffapps.figures import curves
 from tffapps.results import over_seeds, write_table
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
@@ -45,12 +46,10 @@ def run_all(values: dict[str, Any]) -> None:
         "model": settings.model,
     }
     write_table(folder / "comparison.csv", summary, **what_ran)
-    print(
-        summary[["method", "site", "accuracy", "macro_f1", "seeds"]].to_string(
-            index=False, float_format="{:.4f}".format
-        )
-    )
-    print(f"table: {folder / 'comparison.csv'}")
+    curves(folder / "accuracy.png", pd.concat(runs.records), "accuracy", f"{data_name}, {settings.model}")
+    shown = summary[["method", "site", "accuracy", "macro_f1", "seeds"]]
+    print(shown.to_string(index=False, float_format="{:.4f}".format))
+    print(f"table: {folder / 'comparison.csv'}, figure: {folder / 'accuracy.png'}")
 
 
 def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str, pd.DataFrame]:
@@ -105,6 +104,7 @@ class _Runs:
         self._formats = images.formats_of(table.path)
         self._fingerprint = manifests.fingerprint(table)
         self.weights_used = ""
+        self.records: list[pd.DataFrame] = []  # accuracy by round, for the figure
         self._test = self._batches(table[table.split == "test"], seed=0, epochs=1, shuffle=False)
 
     def of(self, method: str, seed: int) -> list[dict[str, Any]]:
@@ -145,6 +145,8 @@ class _Runs:
                 )  # fmt: skip
                 last = run.rounds().iloc[-1]
                 run.finish({metric: float(last[metric]) for metric in classify.METRICS})
+            shown = method if site == "federation" else f"{method}: {site}"
+            self.records.append(run.rounds()[["round", "accuracy"]].assign(name=shown, seed=seed))
             return {
                 "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
                 "rounds": self._settings.rounds, **run.summary(),

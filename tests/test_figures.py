@@ -1,0 +1,16 @@
+"""Figures are drawn from the records they are given."""
+
+import cv2
+import pandas as pd
+
+from tffapps.figures import curves
+
+
+def test_curves_are_drawn(tmp_path):
+    flat = pd.DataFrame({"name": "a", "round": [1, 2, 1, 2], "accuracy": [0.5, 0.5, 0.5, 0.5]})
+    steep = flat.assign(accuracy=[0.1, 0.9, 0.2, 0.8])
+    for name, records in (("flat", flat), ("steep", steep)):
+        curves(tmp_path / f"{name}.png", records, "accuracy", "a title")
+    first, second = (cv2.imread(str(tmp_path / f"{name}.png")) for name in ("flat", "steep"))
+    assert first.shape == second.shape and first.shape[0] > 400
+    assert (first != second).any()
