@@ -19,7 +19,7 @@ from typing import Any
 
 from tffapps import engine
 from tffapps.errors import RunStopped, UserError
-from tffapps.settings import check, setting
+from tffapps.settings import check, item_kind, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,8 @@ class App:
         found: dict[str, tuple[dataclasses.Field, type]] = {}
         for owner in (Common, *self.settings):
             for field in dataclasses.fields(owner):
+                if not field.metadata.get("flag", True):
+                    continue
                 earlier = found.setdefault(field.name, (field, owner))[0]
                 if earlier.default != field.default:  # one flag cannot mean two defaults
                     raise ValueError(
@@ -180,7 +182,7 @@ def _shown(value: Any) -> str:
 
 def _reader(field: dataclasses.Field) -> Callable[[str], Any]:
     if isinstance(field.default, tuple):
-        item = int if "int" in str(field.type) else float if "float" in str(field.type) else str
+        item = item_kind(field)
 
         def values(text: str) -> tuple:
             return tuple(item(part.strip()) for part in text.split(",") if part.strip())

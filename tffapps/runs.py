@@ -3,8 +3,9 @@
     results/<app>/runs/<name>-<key>/
         settings.json     everything needed to run it again
         rounds.csv        one row a round
+        clients.csv       one row a round and client: its report
         checkpoint-R.npz  the state after round R; the last two are kept
-        finished.json     there when the run is complete
+        finished.json     there when the run is complete; of the checkpoints only the last is left then
 
 A row is written before the checkpoint of its round. On reopening, the newest readable checkpoint says where to go on
 and later rows are dropped, so a run that was killed ends like one that was not.
@@ -18,6 +19,7 @@ import json
 import pathlib
 import shutil
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,27 +80,44 @@ class Run:
 
     def finish(self, summary: dict[str, Any]) -> None:
         self._write_json("finished.json", summary)
+        self._thin(1)
 
     def summary(self) -> dict[str, Any]:
         return json.loads((self.folder / "finished.json").read_text())
 
     def rounds(self) -> pd.DataFrame:
-        path = self.folder / "rounds.csv"
+        return self._table("rounds.csv")
+
+    def clients(self) -> pd.DataFrame:
+        return self._table("clients.csv")
+
+    def add_round(self, row: dict[str, Any], clients: Sequence[dict[str, Any]] = ()) -> None:
+        """Adds a round's row, and a row for each client; what is there of this or a later round is replaced."""
+        number = row["round"]
+        self._add("clients.csv", number, [{"round": number, **client} for client in clients])
+        self._add("rounds.csv", number, [row])
+
+    def _add(self, name: str, number: int, rows: list[dict[str, Any]]) -> None:
+        earlier = self._table(name)
+        if len(earlier):
+            earlier = earlier[earlier["round"] < number]
+        tables = [table for table in (earlier, pd.DataFrame(rows)) if len(table)]
+        if tables:
+            with replacing(self.folder / name) as file:
+                pd.concat(tables, ignore_index=True).to_csv(file, index=False)
+
+    def _table(self, name: str) -> pd.DataFrame:
+        path = self.folder / name
         # Exactly: the file is written again with every round, and a digit lost each time would show.
         return pd.read_csv(path, float_precision="round_trip") if path.exists() else pd.DataFrame()
-
-    def add_round(self, row: dict[str, Any]) -> None:
-        earlier = self.rounds()
-        if len(earlier):
-            earlier = earlier[earlier["round"] < row["round"]]
-        table = pd.concat([earlier, pd.DataFrame([row])], ignore_index=True) if len(earlier) else pd.DataFrame([row])
-        with replacing(self.folder / "rounds.csv") as file:
-            table.to_csv(file, index=False)
 
     def save(self, number: int, arrays: list[np.ndarray]) -> None:
         with replacing(self.folder / f"checkpoint-{number}.npz", "wb") as file:
             np.savez(file, **{f"a{index}": array for index, array in enumerate(arrays)})
-        for _, path in self._checkpoints()[:-KEPT_CHECKPOINTS]:
+        self._thin(KEPT_CHECKPOINTS)
+
+    def _thin(self, kept: int) -> None:
+        for _, path in self._checkpoints()[:-kept]:
             path.unlink()
 
     def latest(self) -> tuple[int, list[np.ndarray]] | None:
@@ -112,10 +131,11 @@ class Run:
         return None
 
     def _drop_after(self, number: int) -> None:
-        table = self.rounds()
-        if len(table) and (table["round"] > number).any():
-            with replacing(self.folder / "rounds.csv") as file:
-                table[table["round"] <= number].to_csv(file, index=False)
+        for name in ("rounds.csv", "clients.csv"):
+            table = self._table(name)
+            if len(table) and (table["round"] > number).any():
+                with replacing(self.folder / name) as file:
+                    table[table["round"] <= number].to_csv(file, index=False)
 
     def _checkpoints(self) -> list[tuple[int, pathlib.Path]]:
         paths = self.folder.glob("checkpoint-*.npz")

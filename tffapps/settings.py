@@ -15,7 +15,9 @@ from tffapps.errors import UserError
 def setting(default: Any, meaning: str, **metadata: Any) -> Any:
     """A dataclass field with its meaning (and where its value comes from) beside it.
 
-    `choices`, `least` (may be reached), `above` and `below` (may not) limit its values; `metavar` is for the help.
+    `choices`, `least` and `most` (may be reached), `above` and `below` (may not) limit its values; `metavar` is for
+    the help;
+    `flag=False` keeps it off the command line: an application works it out.
     """
     return dataclasses.field(default=default, metadata={"help": meaning, **metadata})
 
@@ -26,9 +28,14 @@ def check(field: dataclasses.Field, value: Any) -> Any:
     if isinstance(field.default, tuple):
         if not isinstance(value, (tuple, list)) or (not value and field.default):
             raise UserError(f"{flag}: give at least one value")
-        kind: Any = type(field.default[0]) if field.default else str
+        kind = item_kind(field)
         return tuple(dict.fromkeys(_check_one(flag, limits, kind, item) for item in value))  # each once
     return _check_one(flag, limits, type(field.default), value)
+
+
+def item_kind(field: dataclasses.Field) -> type:
+    """What the items of a tuple are, told from its annotation: the default may be empty."""
+    return next((kind for kind in (int, float) if kind.__name__ in str(field.type)), str)
 
 
 def _check_one(flag: str, limits: Any, kind: type, value: Any) -> Any:
@@ -42,6 +49,8 @@ def _check_one(flag: str, limits: Any, kind: type, value: Any) -> Any:
         raise UserError(f"{flag} {value}: must be a finite number")
     if "least" in limits and value < limits["least"]:
         raise UserError(f"{flag} {value}: must be {limits['least']} or more")
+    if "most" in limits and value > limits["most"]:
+        raise UserError(f"{flag} {value}: must be {limits['most']} or less")
     if "above" in limits and value <= limits["above"]:
         raise UserError(f"{flag} {value}: must be more than {limits['above']}")
     if "below" in limits and value >= limits["below"]:

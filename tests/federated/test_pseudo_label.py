@@ -26,7 +26,8 @@ def network() -> tf.keras.Model:
 def data(truth, images=IMAGES) -> UnlabelledData:
     rows = np.arange(len(images), dtype=np.int32)
     dataset = tf.data.Dataset.from_tensor_slices((images, rows)).batch(2)
-    return UnlabelledData(dataset, dataset, np.asarray(truth, np.int32))
+    draw = np.linspace(0, 0.9, len(images), dtype=np.float32)
+    return UnlabelledData(dataset, dataset, np.asarray(truth, np.int32), draw, np.array([0.5, 0.5], np.float32))
 
 
 def outcome(method, clients, server=None):
@@ -39,7 +40,7 @@ def outcome(method, clients, server=None):
 
 
 def method(**settings) -> PseudoLabel:
-    return PseudoLabel(learning_rate=0.5, classes=2, **settings)
+    return PseudoLabel(learning_rate=0.5, **{"train_share": 1.0, **settings})
 
 
 def test_one_step_by_hand_with_the_kept_rows_only():
@@ -78,7 +79,7 @@ def test_the_server_step_trains_on_the_servers_data():
     gold = tf.data.Dataset.from_tensors((IMAGES, np.array([1, 0, 0], np.int32)))  # the opposite of the predictions
     clients = [Client("a", lambda _: data([0, 1, 1]))]
     plain = outcome(method(), clients)
-    anchored = outcome(Anchored(learning_rate=0.5, classes=2), clients, lambda number: gold)
+    anchored = outcome(Anchored(learning_rate=0.5, train_share=1.0), clients, lambda number: gold)
     assert anchored.state.weights[0][0, 0] < plain.state.weights[0][0, 0] - 1e-3
     with pytest.raises(NotImplementedError, match="no server step"):
         outcome(method(), clients, lambda number: gold)

@@ -7,6 +7,7 @@ followed.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 import tensorflow as tf
@@ -14,6 +15,22 @@ import tensorflow as tf
 FORMATS = ("png", "jpeg", "bmp")
 _MAGIC = {"png": b"\x89PNG", "jpeg": b"\xff\xd8\xff", "bmp": b"BM"}
 _LUMA = (0.299, 0.587, 0.114)  # BT.601, what a JPEG stores as grey; libpng would use other weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """Reads images of one size for `pipeline.of_files`."""
+
+    size: tuple[int, int]
+    channels: int
+    formats: tuple[str, ...] = FORMATS
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.size, self.channels)
+
+    def __call__(self, path: tf.Tensor) -> tf.Tensor:
+        return load(path, self.size, self.channels, self.formats)
 
 
 def formats_of(paths: Iterable[str]) -> tuple[str, ...]:

@@ -97,10 +97,17 @@ def fssfl_split(table: pd.DataFrame, seed: int) -> pd.DataFrame:
     return _checked(table, (*CLIENTS, SERVER))
 
 
+def classes(table: pd.DataFrame) -> list[str]:
+    """The labels from healthy to severe; those of other data in their natural order."""
+    known = list(LABELS.values())
+    found = set(table.label)
+    return known if found <= set(known) else sorted(found, key=natural_key)
+
+
 def distribution(table: pd.DataFrame) -> pd.DataFrame:
     """Images by client, split (and labelled), one column for each class and their sum, the server last."""
     keys = ["client", "split", *(["labelled"] if "labelled" in table.columns else [])]
-    counts = pd.crosstab([table[key] for key in keys], table.label).reindex(columns=list(LABELS.values()), fill_value=0)
+    counts = pd.crosstab([table[key] for key in keys], table.label).reindex(columns=classes(table), fill_value=0)
     counts["images"] = counts.sum(axis=1)
     order = {"client": _client_place, "split": SPLITS.index, "labelled": lambda known: not known}
     counts = counts.reset_index().sort_values(keys, key=lambda column: column.map(order[str(column.name)]))
@@ -138,7 +145,7 @@ def _checked(table: pd.DataFrame, learners: Sequence[str]) -> pd.DataFrame:
     """The table, if everyone who learns from labels has all classes to learn."""
     for learner in learners:
         trained = table[(table.client == learner) & (table.split == "train")]
-        missing = [label for label in LABELS.values() if label not in set(trained.label)]
+        missing = [label for label in classes(table) if label not in set(trained.label)]
         if missing:
             raise UserError(
                 f"{learner}: no {' and no '.join(missing)} among its {len(trained)} training images "

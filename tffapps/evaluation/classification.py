@@ -75,6 +75,14 @@ def per_class(labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[s
     return pd.DataFrame(dict(zip(columns, values)), index=index)
 
 
+def scores_of_counts(counts: np.ndarray) -> dict[str, float]:
+    """Those of SCORES that a confusion matrix (true, predicted) tells; NaN for the others."""
+    counts = np.asarray(counts, np.int64)
+    true, predicted = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
+    found = scores(true, np.eye(len(counts))[predicted])
+    return {name: value if name not in ("auroc", "auprc", "loss") else float("nan") for name, value in found.items()}
+
+
 def predict(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Labels (n,) and probabilities (n, classes) of a dataset of (images, labels) batches, in its order."""
     run = _compiled(model)

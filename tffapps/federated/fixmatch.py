@@ -39,8 +39,7 @@ class FixMatch(Method):
     tau: float = setting(0.8, "lowest probability of a pseudo-label (thesis: table 0.8, text 0.7)", least=0)
     lambda_u: float = setting(1.0, "weight of the unlabelled loss (thesis)", least=0)
 
-    @property
-    def report_columns(self) -> tuple[str, ...]:
+    def report_columns(self, task) -> tuple[str, ...]:
         return ("unlabelled", "confident")
 
     def work(self, task, data, position):
@@ -52,10 +51,10 @@ class FixMatch(Method):
         model, loss = task.model, task.loss
         variables = model.trainable_variables
         optimizer = self.client_optimizer()
-        first_state = optimizer.initialize([tf.TensorSpec(v.shape, v.dtype) for v in variables])
 
         @tf.function
-        def run(batches, state):
+        def run(batches):
+            state = optimizer.start(variables)
             examples, loss_sum, seen, confident = tf.unstack(tf.zeros([4]))
             for (images, labels), (weak, strong) in iter(batches):
                 pseudo, mask = self.pseudo_labels(model(weak, training=False))
@@ -67,9 +66,7 @@ class FixMatch(Method):
                     unsupervised = tf.reduce_mean(mask * loss(pseudo, outputs[count:]))
                     total = supervised + self.lambda_u * unsupervised
                 gradients = tape.gradient(total, variables)
-                state, updated = optimizer.next(state, [v.read_value() for v in variables], gradients)
-                for variable, value in zip(variables, updated):
-                    variable.assign(value)
+                state = optimizer.step(state, variables, gradients)
                 size = tf.cast(count, tf.float32)
                 examples += size
                 loss_sum += size * total
@@ -77,7 +74,7 @@ class FixMatch(Method):
                 confident += tf.reduce_sum(mask)
             return examples, tf.math.divide_no_nan(loss_sum, examples), seen, confident
 
-        examples, mean, seen, confident = run(tf.data.Dataset.zip((data.labelled, data.unlabelled)), first_state)
+        examples, mean, seen, confident = run(tf.data.Dataset.zip((data.labelled, data.unlabelled)))
         return local.Work(examples + seen, mean, (seen, confident))
 
     def pseudo_labels(self, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

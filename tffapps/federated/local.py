@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
-import tensorflow_federated as tff
+
+from tffapps.federated.optimizers import LocalOptimizer
 
 # () -> (mean loss of the batch, gradients of the trainable variables), at the variables' present values
 LossAndGradients = Callable[[], tuple[tf.Tensor, list[tf.Tensor]]]
@@ -26,15 +27,15 @@ def train(
     model: tf.keras.Model,
     batches: tf.data.Dataset,
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-    optimizer: tff.learning.optimizers.Optimizer,
+    optimizer: LocalOptimizer,
     rule: GradientRule,
 ) -> Work:
     """Trains `model` in place on every batch once."""
     variables = model.trainable_variables
-    optimizer_state = optimizer.initialize([tf.TensorSpec(v.shape, v.dtype) for v in variables])
 
     @tf.function
-    def run(batches: tf.data.Dataset, state: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor]:
+        state = optimizer.start(variables)
         start = [variable.read_value() for variable in variables]
         examples, loss_sum = tf.constant(0.0), tf.constant(0.0)
         for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
@@ -46,12 +47,25 @@ def train(
                 return mean, tape.gradient(total, variables)
 
             mean, gradients = rule(loss_and_gradients, variables, start)
-            state, updated = optimizer.next(state, [v.read_value() for v in variables], gradients)
-            for variable, value in zip(variables, updated):
-                variable.assign(value)
+            state = optimizer.step(state, variables, gradients)
             count = tf.cast(tf.shape(labels)[0], tf.float32)
             examples += count
             loss_sum += count * mean
         return examples, tf.math.divide_no_nan(loss_sum, examples)
 
-    return Work(*run(batches, optimizer_state))
+    return Work(*run(batches))
+
+
+def confusion(model: tf.keras.Model, batches: tf.data.Dataset) -> tf.Tensor:
+    """Counts of examples by true and predicted class: float32 (classes, classes)."""
+    classes = model.output_shape[-1]
+
+    @tf.function
+    def run(batches: tf.data.Dataset) -> tf.Tensor:
+        counts = tf.zeros([classes, classes])
+        for images, labels in iter(batches):
+            predicted = tf.argmax(model(images, training=False), axis=-1, output_type=tf.int32)
+            counts += tf.math.confusion_matrix(labels, predicted, classes, dtype=tf.float32)
+        return counts
+
+    return run(batches)

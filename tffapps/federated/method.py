@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from tffapps.federated.local import LossAndGradients, Work
+    from tffapps.federated.optimizers import LocalOptimizer
     from tffapps.federated.task import Task
 
 
@@ -27,22 +28,25 @@ class Method:
     learning_rate: float = setting(0.01, "client learning rate", above=0)
     momentum: float = setting(0.0, "client momentum, for sgd", least=0, below=1)
     weight_decay: float = setting(0.0, "decoupled weight decay, for adamw", least=0)
+    server_examples: float = setting(0.0, "weight of the server's own model in the average", least=0, flag=False)
 
-    @property
-    def report_columns(self) -> tuple[str, ...]:
+    def report_columns(self, task: Task) -> tuple[str, ...]:
         """Numbers that a client reports besides its examples and its loss."""
+        del task
         return ()
 
-    def client_optimizer(self) -> Any:
-        """One of `tff.learning.optimizers`; its state begins anew every round."""
+    def client_optimizer(self) -> LocalOptimizer:
+        """Its state begins anew every round."""
         import tensorflow_federated as tff
 
+        from tffapps.federated.optimizers import Adam, Functional
+
         if self.optimizer == "sgd":
-            return tff.learning.optimizers.build_sgdm(self.learning_rate, momentum=self.momentum or None)
+            return Functional(tff.learning.optimizers.build_sgdm(self.learning_rate, momentum=self.momentum or None))
         if self.optimizer == "adam":
-            return tff.learning.optimizers.build_adam(self.learning_rate)
+            return Adam(self.learning_rate)
         if self.optimizer == "adamw":
-            return tff.learning.optimizers.build_adamw(self.learning_rate, weight_decay=self.weight_decay)
+            return Functional(tff.learning.optimizers.build_adamw(self.learning_rate, weight_decay=self.weight_decay))
         raise ValueError(f"optimizer {self.optimizer!r}: choose sgd, adam or adamw")
 
     def work(self, task: Task, data: Any, position: tf.Tensor) -> Work:

@@ -2,15 +2,41 @@
 
 Keras builds a model several times more slowly inside the graph that TFF traces (its layers fall back to their
 TensorFlow 1 form), so the model is built and the function traced outside, eagerly, once. Inside the computation the
-traced function is called with fresh variables in place of the model's own.
+traced function is called with fresh variables in place of the model's own, and of its scratch variables.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+
+
+class Scratch(NamedTuple):
+    """Memory for a portable function to work in, such as an optimiser's moments. To be filled before it is read."""
+
+    handle: tf.Tensor
+    shape: tf.TensorShape
+    dtype: tf.DType
+
+    def fill_with_zeros(self) -> None:
+        tf.raw_ops.AssignVariableOp(resource=self.handle, value=tf.zeros(self.shape, self.dtype))
+
+
+_scratches: dict[int, Scratch] = {}  # by the identity of the handle
+_serial = itertools.count()
+
+
+def scratch_like(variable: tf.Variable) -> Scratch:
+    # By the raw operation: while it traces, tf.function does not let anyone make a tf.Variable.
+    with tf.init_scope():
+        name = f"scratch_{next(_serial)}"
+        handle = tf.raw_ops.VarHandleOp(dtype=variable.dtype, shape=variable.shape, shared_name=name)
+    made = Scratch(handle, variable.shape, variable.dtype)
+    _scratches[id(handle)] = made
+    return made
 
 
 class PortableFunction:
@@ -29,7 +55,7 @@ class PortableFunction:
 
     def _stand_in(self, captured: tf.Tensor) -> tf.Tensor:
         """What the computation's graph uses for a tensor that the function captured outside."""
-        variable = self._variables.get(id(captured))
+        variable = self._variables.get(id(captured), _scratches.get(id(captured)))
         if variable is not None:
             # Zeros: initial values are never read, but initialisers run on every call.
             return tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False).handle

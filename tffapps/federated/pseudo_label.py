@@ -1,8 +1,13 @@
 """Pseudo-labelling (PLFL): the clients have images but no labels, and label them with the model they receive.
 
 FedAvg, but for one thing: before it trains, a client predicts its own images, keeps those whose highest probability
-reaches the threshold, and takes the prediction for the label. All of it happens inside the client computation. The
-true labels, where a study has them, are only counted against the pseudo-labels; no gradient sees them.
+reaches the threshold, takes the prediction for the label, and divides what it kept 80/10/10 into training, validation
+and test. All of it happens inside the client computation. The true labels, where a study has them, are only counted
+against the predictions; no gradient sees them.
+
+A client reports how many labels of each class it trained with or held out (kept), how many of those were right, and
+how its own trained model does: against the pseudo-labels of its test part, as the thesis measures it, and against the
+true labels of all its images.
 """
 
 from __future__ import annotations
@@ -23,14 +28,16 @@ class UnlabelledData(NamedTuple):
     labelling: Any  # dataset of (images, rows), every image once, not augmented
     training: Any  # dataset of (images, rows), all epochs, shuffled and augmented
     truth: Any  # int32 (images): true labels for the report, −1 where unknown
+    draw: Any  # float32 (images): random numbers that decide who is held out
+    prior: Any  # float32 (classes): class shares among the server's labelled images
 
     @classmethod
     def spec(cls, batches: Any) -> UnlabelledData:
         """What a task's `client_spec` has to be, for batches of this element spec."""
         import tensorflow as tf
 
-        dataset = tf.data.DatasetSpec(batches)
-        return cls(dataset, dataset, tf.TensorSpec([None], tf.int32))
+        dataset, numbers = tf.data.DatasetSpec(batches), tf.TensorSpec([None], tf.float32)
+        return cls(dataset, dataset, tf.TensorSpec([None], tf.int32), numbers, numbers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +45,14 @@ class PseudoLabel(Method):
     name: ClassVar[str] = "plfl"
 
     threshold: float = setting(0.70, "lowest probability of a pseudo-label that is trained on (thesis)", least=0)
-    pseudo_batch: int = setting(32, "images a batch of pseudo-labelled images", least=1)
-    classes: int = setting(3, "number of classes", least=2)
+    pseudo_batch: int = setting(32, "images a batch of pseudo-labelled images (thesis)", least=1)
+    train_share: float = setting(0.8, "of the images a client keeps: trained on (thesis)", above=0)
+    test_share: float = setting(0.1, "of the images a client keeps: its own test (thesis)", least=0, below=1)
 
-    @property
-    def report_columns(self) -> tuple[str, ...]:
-        return tuple(f"{what}_{label}" for what in ("kept", "right") for label in range(self.classes))
+    def report_columns(self, task) -> tuple[str, ...]:
+        classes = range(task.model.output_shape[-1])
+        counts = tuple(f"{what}_{label}" for what in ("kept", "right") for label in classes)
+        return counts + tuple(f"{what}_{i}_{j}" for what in ("test", "truth") for i in classes for j in classes)
 
     def work(self, task, data, position):
         import tensorflow as tf
@@ -51,36 +60,87 @@ class PseudoLabel(Method):
         from tffapps.federated import local
 
         del position
-        probabilities = self.predict(task.model, data.labelling, tf.shape(data.truth)[0])
+        model, count = task.model, tf.shape(data.truth)[0]
+        probabilities = self.adjust(predict(model, data.labelling, count), data.prior)
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
-        kept = self.choose(probabilities)
-        chosen = data.training.unbatch().filter(lambda image, row: kept[row])
-        batches = chosen.map(lambda image, row: (image, labels[row])).batch(self.pseudo_batch)
-        done = local.train(task.model, batches, task.loss, self.client_optimizer(), self.gradients)
-        right = tf.logical_and(kept, labels == data.truth)
-        return done._replace(extras=(*self._per_class(labels, kept), *self._per_class(labels, right)))
+        seen = tf.reduce_any(probabilities > 0, axis=-1)  # an unreadable file's row is all zeros
+        kept = tf.logical_and(seen, self.choose(probabilities, data.prior))
+        place = places(kept, data.draw)
+        trained = tf.logical_and(kept, place < self.train_share)
+        tested = tf.logical_and(kept, place >= 1.0 - self.test_share)
 
-    def choose(self, probabilities: tf.Tensor) -> tf.Tensor:
-        """Which images are trained on: bool (images)."""
+        batches = data.training.unbatch().filter(lambda image, row: trained[row]).batch(self.pseudo_batch)
+        loss = self.loss(task, probabilities, data.prior)
+        done = local.train(model, batches, loss, self.client_optimizer(), self.gradients)
+
+        predicted = tf.argmax(predict(model, data.labelling, count), axis=-1, output_type=tf.int32)
+        known = tf.logical_and(seen, data.truth >= 0)
+        extras = (
+            per_class(labels, kept, probabilities),
+            per_class(labels, tf.logical_and(kept, labels == data.truth), probabilities),
+            _confusion(labels, predicted, tested, probabilities),
+            _confusion(data.truth, predicted, known, probabilities),
+        )
+        return done._replace(extras=tuple(tf.unstack(tf.concat(extras, axis=0))))
+
+    def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
+        """What is taken for the probabilities (images, classes) from here on."""
+        del prior
+        return probabilities
+
+    def choose(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
+        """Which images are kept: bool (images)."""
         import tensorflow as tf
 
+        del prior
         return tf.reduce_max(probabilities, axis=-1) >= self.threshold
 
-    def predict(self, model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -> tf.Tensor:
-        """Probabilities (images, classes) by row; a row that never came (an unreadable file) is all zeros."""
+    def loss(self, task: Any, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
+        """(rows, outputs) -> the loss of each example."""
         import tensorflow as tf
 
-        @tf.function
-        def run(batches, count):
-            table = tf.zeros([count, self.classes])
-            for images, rows in iter(batches):
-                table = tf.tensor_scatter_nd_update(table, rows[:, tf.newaxis], model(images, training=False))
-            return table
+        del prior
+        labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        return lambda rows, outputs: task.loss(tf.gather(labels, rows), outputs)
 
-        return run(batches, count)
 
-    def _per_class(self, labels: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        import tensorflow as tf
+def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -> tf.Tensor:
+    """Probabilities (images, classes) by row; a row that never came (an unreadable file) is all zeros."""
+    import tensorflow as tf
 
-        counts = tf.math.bincount(tf.boolean_mask(labels, mask), minlength=self.classes, maxlength=self.classes)
-        return tf.unstack(tf.cast(counts, tf.float32), num=self.classes)
+    classes = model.output_shape[-1]
+
+    @tf.function
+    def run(batches, count):
+        table = tf.zeros([count, classes])
+        for images, rows in iter(batches):
+            table = tf.tensor_scatter_nd_update(table, rows[:, tf.newaxis], model(images, training=False))
+        return table
+
+    return run(batches, count)
+
+
+def places(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
+    """Where each kept image stands in a random order of them, from 0 to just under 1."""
+    import tensorflow as tf
+
+    order = tf.argsort(tf.where(kept, draw, tf.fill(tf.shape(draw), 2.0)), stable=True)
+    rank = tf.math.invert_permutation(order)
+    return tf.cast(rank, tf.float32) / tf.maximum(tf.reduce_sum(tf.cast(kept, tf.float32)), 1.0)
+
+
+def per_class(labels: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
+    """How many of the masked images have each label: float32 (classes)."""
+    import tensorflow as tf
+
+    classes = probabilities.shape[-1]
+    counts = tf.math.bincount(tf.boolean_mask(labels, mask), minlength=classes, maxlength=classes)
+    return tf.ensure_shape(tf.cast(counts, tf.float32), [classes])
+
+
+def _confusion(labels: tf.Tensor, predicted: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
+    import tensorflow as tf
+
+    classes = probabilities.shape[-1]
+    pair = (tf.boolean_mask(values, mask) for values in (labels, predicted))
+    return tf.reshape(tf.math.confusion_matrix(*pair, classes, dtype=tf.float32), [classes * classes])

@@ -5,7 +5,7 @@
                                                train on its own data (method.work, method.gradients)
      aggregator ◄── update, examples ───────── weights now − weights then, if finite
      server optimiser on the trained weights,
-     plain mean for statistics,
+     plain mean for statistics (both damped where the server's own model counts),
      server step on its own data (method.server_work), where the task has such data
      state ◄──
      reports ◄───── (client, ok, examples, loss, …)
@@ -89,8 +89,12 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
     optimizer_type = first_optimizer_state.type_signature.result
 
-    @tff.tensorflow.computation(weights_type, optimizer_type, update_type(layout))
-    def server_update(weights, optimizer_state, update):
+    @tff.tensorflow.computation(weights_type, optimizer_type, update_type(layout), np.float32)
+    def server_update(weights, optimizer_state, update, examples):
+        if method.server_examples:
+            # The server's own model is one more client of the mean, whose update is zero.
+            share = tf.math.divide_no_nan(examples, examples + method.server_examples)
+            update = Update(*([share * value for value in part] for part in update))
         pseudo_gradient = [-value for value in update.trained]
         optimizer_state, trained = server_optimizer.next(optimizer_state, layout.trained(weights), pseudo_gradient)
         statistics = [weight + value for weight, value in zip(layout.statistics(weights), update.statistics)]
@@ -99,7 +103,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         statistics = [tf.nn.relu(value) if flag else value for value, flag in zip(statistics, is_variance)]
         return layout.joined(trained, statistics), optimizer_state
 
-    columns = (*REPORT_COLUMNS, *method.report_columns)
+    columns = (*REPORT_COLUMNS, *method.report_columns(task))
     state_type = tff.to_type(State(weights_type, optimizer_type, aggregator.initialize.type_signature.result.member))
     arguments = [
         tff.FederatedType(state_type, tff.SERVER),
@@ -115,7 +119,10 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         at_clients = tff.federated_broadcast(state.weights)
         result = tff.federated_map(client_work, (at_clients, positions, data))
         combined = aggregator.next(state.aggregator, result.update, result.weight)
-        weights, optimizer = tff.federated_map(server_update, (state.weights, state.optimizer, combined.result))
+        examples = tff.federated_sum(result.weight)
+        weights, optimizer = tff.federated_map(
+            server_update, (state.weights, state.optimizer, combined.result, examples)
+        )
         if server_step is not None:
             weights = tff.federated_map(server_step, (weights, server_data))
         new_state = tff.federated_zip(State(weights, optimizer, combined.state))

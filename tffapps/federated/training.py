@@ -19,7 +19,7 @@ from tffapps.runs import Run
 
 Metrics = dict[str, float]
 # Columns of rounds.csv that two runs of the same settings may differ in.
-MEASURED_COLUMNS = ("seconds", "peak_memory_mb")
+MEASURED_COLUMNS = ("seconds", "training_seconds", "peak_memory_mb")
 
 
 def train(
@@ -35,23 +35,33 @@ def train(
     headline: str = "accuracy",
     tensorboard: bool = False,
     server_data: Callable[[int], Any] | None = None,
+    satisfied: Callable[[Metrics], bool] | None = None,
 ) -> list[np.ndarray]:
-    """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights."""
+    """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights.
+
+    `evaluate` gives the metrics of weights after a round, `satisfied` whether they are good enough to stop at.
+    """
     state = round_.start(weights)
     done, state = _resume(run, state)
+    if satisfied and done and satisfied(run.rounds().iloc[-1].to_dict()):
+        return list(state.weights)
     with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
             outcome = play(round_, state, clients, number, min_clients, server_data)
             state = outcome.state
+            trained = time.perf_counter()
             metrics = evaluate(list(state.weights), number)
             row = _row(number, metrics, outcome, round_, len(clients))
             row["seconds"] = round(time.perf_counter() - begin, 3)
+            row["training_seconds"] = round(trained - begin, 3)
             row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
-            run.add_round(row)
+            run.add_round(row, [{**report, "client": name} for name, report in outcome.reports.items()])
             run.save(number, [np.asarray(leaf) for leaf in tree.flatten(state)])
             log(number, {**metrics, "training_loss": outcome.loss})
             progress.step(_note(row, headline, outcome))
+            if satisfied and satisfied(metrics):
+                break
     return list(state.weights)
 
 

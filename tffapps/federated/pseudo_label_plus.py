@@ -1,0 +1,105 @@
+"""PLFL+ (ours): pseudo-labelling that does not drift away from the labels there are.
+
+As published, clients train on pseudo-labels alone: the model's own mistakes come back as labels, and the commonest
+class takes over. PLFL+ adds, each part with a flag of its own so that it can be left out:
+
+  - the server trains on its labelled (gold) images again after every average           --server-epochs, 0: off
+  - a client keeps its most confident images class by class, in the gold set's class
+    shares, and not whatever reaches a threshold                                        --keep, 0: off
+  - predictions are first scaled so that their mean is the gold set's class shares
+    (distribution alignment, Berthelot et al. 2020)                                     --alignment, 0: off
+  - rare classes count for more in the loss                                             --class-weights, 0: off
+  - the prediction itself, not its likeliest class, is the label                        --soft-labels
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from tffapps.federated.pseudo_label import PseudoLabel
+from tffapps.settings import setting
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class GoldData(NamedTuple):
+    """The server's data in a round."""
+
+    batches: Any  # dataset of (images, labels), all epochs
+    prior: Any  # float32 (classes): class shares among them
+
+    @classmethod
+    def spec(cls, batches: Any) -> GoldData:
+        import tensorflow as tf
+
+        return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([None], tf.float32))
+
+
+@dataclasses.dataclass(frozen=True)
+class PseudoLabelPlus(PseudoLabel):
+    name: ClassVar[str] = "plfl+"
+
+    server_epochs: int = setting(2, "PLFL+: epochs on gold images after every average", least=0)
+    keep: float = setting(1.0, "PLFL+: share of its images a client keeps, by class; 0: threshold", least=0)
+    alignment: float = setting(0.0, "PLFL+: power of distribution alignment", least=0)
+    class_weights: float = setting(0.0, "PLFL+: power of 1 / class share in the loss", least=0)
+    soft_labels: bool = setting(False, "PLFL+: train on the predictions themselves, not on the likeliest class")
+
+    def adjust(self, probabilities, prior):
+        import tensorflow as tf
+
+        if not self.alignment:
+            return probabilities
+        mean = tf.reduce_mean(probabilities, axis=0)
+        scaled = probabilities * tf.math.divide_no_nan(prior, mean) ** self.alignment
+        return tf.math.divide_no_nan(scaled, tf.reduce_sum(scaled, axis=-1, keepdims=True))
+
+    def choose(self, probabilities, prior):
+        import tensorflow as tf
+
+        if not self.keep:
+            return super().choose(probabilities, prior)
+        labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        confidence = tf.reduce_max(probabilities, axis=-1)
+        # Each image's place among those of its label, the surest first.
+        surer = tf.logical_and(labels[:, tf.newaxis] == labels, confidence > confidence[:, tf.newaxis])
+        place = tf.reduce_sum(tf.cast(surer, tf.float32), axis=-1)
+        quota = tf.round(self.keep * prior * tf.cast(tf.shape(labels)[0], tf.float32))
+        return place < tf.gather(quota, labels)
+
+    def loss(self, task, probabilities, prior):
+        import tensorflow as tf
+
+        labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
+        weights = self._weights(prior)
+
+        def loss(rows, outputs):
+            own = tf.gather(labels, rows)
+            if self.soft_labels:
+                each = tf.keras.losses.categorical_crossentropy(tf.gather(probabilities, rows), outputs)
+            else:
+                each = task.loss(own, outputs)
+            return tf.gather(weights, own) * each
+
+        return loss
+
+    def server_work(self, task, data):
+        import tensorflow as tf
+
+        from tffapps.federated import local
+
+        weights = self._weights(data.prior)
+
+        def loss(labels, outputs):
+            return tf.gather(weights, labels) * task.loss(labels, outputs)
+
+        local.train(task.model, data.batches, loss, self.client_optimizer(), self.gradients)
+
+    def _weights(self, prior: tf.Tensor) -> tf.Tensor:
+        """Of each class in the loss; their mean over the gold images is 1."""
+        import tensorflow as tf
+
+        raw = tf.math.divide_no_nan(1.0, prior) ** self.class_weights
+        return raw / tf.reduce_sum(prior * raw)

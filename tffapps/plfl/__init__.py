@@ -1,0 +1,95 @@
+"""PLFL, CSFL and FSSFL, `python -m tffapps.plfl`: knee X-rays, few labels.
+
+After a thesis on grading knee osteoarthritis (healthy, moderate, severe) with a server and two clients:
+  csfl    clients have labels: supervised FedAvg
+  plfl    only the server has labels ("gold"): it trains first, then clients label their own images with its model
+  plfl+   ours: pseudo-labelling anchored to the gold images
+  fssfl   clients know a fifth of their labels: FixMatch
+`gold`, the server's own training that plfl and plfl+ begin with, is run whenever one of them is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from models.names import HEADS, NAMES
+from tffapps import cli
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.fixmatch import FixMatch
+from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
+from tffapps.settings import pick, setting
+
+METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    models: tuple[str, ...] = setting(
+        ("mobilenetv2",), f"networks, of {', '.join(NAMES)}", choices=NAMES, metavar="A,B"
+    )
+    size: int = setting(224, "images are resized to this many pixels on a side (thesis)", least=32)
+    channels: int = setting(1, "1: X-rays are grey; pretrained networks see it three times", choices=(1, 3))
+    head: str = setting("flatten256", "flatten and 256 units (thesis), or global average pooling", choices=HEADS)
+    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    preprocess: str = setting("knee", "knee: mask and contrast; none: images as they are", choices=("knee", "none"))
+    contrast: str = setting("clahe", "last step of knee; equalize: the thesis's table", choices=("clahe", "equalize"))
+    augment: str = setting("affine", "of csfl, plfl, plfl+; none: a frozen base runs once", choices=("affine", "none"))
+    views: int = setting(2, "fssfl with --augment none: stored weak and strong views of each image", least=1)
+    batch: int = setting(32, "images a batch (thesis)", least=1)
+    epochs: int = setting(10, "local epochs a round of csfl, plfl, fssfl (thesis)", least=1)
+    gold_epochs: int = setting(20, "epochs of the server's first training (thesis)", least=1)
+    csfl_rounds: int = setting(3, "rounds of csfl (thesis)", least=1)
+    plfl_rounds: int = setting(2, "rounds of plfl (thesis)", least=1)
+    fssfl_rounds: int = setting(2, "rounds of fssfl (thesis)", least=1)
+    plus_rounds: int = setting(6, "rounds of plfl+", least=1)
+    plus_epochs: int = setting(1, "local epochs a round of plfl+", least=1)
+    labelled_batch: int = setting(2, "fssfl: labelled images a batch (thesis)", least=1)
+    mu: int = setting(2, "fssfl: unlabelled images for each labelled one (thesis)", least=1)
+    server_in_average: bool = setting(False, "plfl: the server's own model takes part in the average")
+    target_accuracy: float = setting(0.0, "plfl, plfl+: stop at this validation accuracy; 0: never", least=0, most=1)
+    poison: tuple[float, ...] = setting(
+        (), "poisoning study: shares of client1's data that are spoilt", metavar="0.5,1", above=0, most=1
+    )
+    standin_images: int = setting(900, "stand-in: images of the three grades", least=80)
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "models": ("tiny",), "size": 64, "epochs": 1, "gold_epochs": 2, "plus_rounds": 2, "poison": (1.0,),
+        "seeds": (0,), "standin_images": 120, "optimizer": "adam", "learning_rate": 1e-3,
+    },
+    "demo": {
+        "models": ("tiny",), "size": 96, "poison": (0.5, 1.0),
+        "optimizer": "adam", "learning_rate": 1e-3,
+    },
+    "paper": {
+        "models": ("mobilenetv2", "densenet169", "densenet201"), "poison": (0.5, 1.0),
+        "optimizer": "adam", "learning_rate": 1e-4,
+    },
+}  # fmt: skip
+
+
+def work(values: dict[str, Any]) -> None:
+    from tffapps.plfl import runs  # imports TensorFlow
+
+    runs.run_all(values)
+
+
+APP = cli.App(
+    name="plfl",
+    description="Federated grading of knee X-rays with few labels: CSFL, PLFL, PLFL+ and FSSFL.",
+    settings=(Settings, Aggregation, PseudoLabelPlus, FixMatch),
+    profiles=PROFILES,
+    methods=METHODS,
+    work=work,
+)
+
+
+def results_folder(values: dict[str, Any]) -> pathlib.Path:
+    return pathlib.Path(values["results"]) / APP.name
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    return pick(Settings, values)

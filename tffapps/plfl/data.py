@@ -1,0 +1,97 @@
+"""Where the images come from: the OAI folder, a manifest or the stand-in, prepared by `preprocessing.knee`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from preprocessing.knee import KneeRejected, KneeSettings, preprocess_bytes
+from tffapps.data import knees, manifest, oai, standin
+from tffapps.data.cache import Rejected, cached_images
+from tffapps.data.unreadable import drop_unreadable
+from tffapps.errors import UserError
+from tffapps.plfl import Settings
+from tffapps.results import write_table
+
+CACHE = pathlib.Path("data") / "cache"
+SPLITTERS = {"csfl": oai.csfl_split, "plfl": oai.gold_split, "fssfl": oai.fssfl_split}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """All images, before they are divided among server and clients."""
+
+    name: str  # for the tables
+    table: pd.DataFrame  # path (of the preprocessed image), label, subject
+    classes: list[str]
+    key: str  # changes with any image, label or subject
+
+    def split(self, kind: str, seed: int) -> pd.DataFrame:
+        return SPLITTERS[kind](self.table, seed)
+
+    def codes(self, table: pd.DataFrame) -> np.ndarray:
+        return np.array([self.classes.index(label) for label in table.label], np.int32)
+
+
+def load(values: dict[str, Any], settings: Settings, results: pathlib.Path) -> Pool:
+    name, table = _read(values, settings)
+    wanted = oai.classes(table)
+    usable, rejects = _prepared(table, settings)
+    write_table(results / "rejected.csv", pd.DataFrame(sorted(rejects.items()), columns=["path", "reason"]))
+    example = "; ".join(f"{path}: {why}" for path, why in sorted(rejects.items())[:1])
+    if rejects:
+        where = results / "rejected.csv"
+        print(f"{len(rejects)} of {len(table)} images are not used, listed in {where}; {example}", file=sys.stderr)
+    missing = [label for label in wanted if label not in set(usable.label)]
+    if missing:
+        raise UserError(f"--data: no usable image of {', '.join(missing)} is left ({example or 'there were none'})")
+    if len(wanted) < 2:
+        raise UserError(f"--data: only one class ({wanted[0]}); a classifier needs two or more")
+    content = manifest.fingerprint(usable) + "\0" + "\0".join(usable.subject)
+    return Pool(name, usable, wanted, hashlib.sha256(content.encode()).hexdigest()[:16])
+
+
+def _read(values: dict[str, Any], settings: Settings) -> tuple[str, pd.DataFrame]:
+    """The name of the data for the tables, and what there is."""
+    if not values["data"]:
+        source = pathlib.Path("data") / f"knees-{settings.size}-{settings.standin_images}"
+        knees.write_knees(source, images=settings.standin_images, size=settings.size)
+        return "stand-in", oai.read_oai(source)
+    source = pathlib.Path(values["data"])
+    if source.suffix.lower() != ".csv":
+        return "stand-in" if standin.is_standin(source) else source.resolve().name, oai.read_oai(source)
+    table = manifest.load(source)
+    manifest.check(table.assign(client=manifest.ONLY_CLIENT, split="train"))  # both are decided anew
+    if "subject" not in table.columns:
+        print(f"{source}: no column subject, so every image is taken for a subject of its own", file=sys.stderr)
+        table["subject"] = ""
+    nameless = table.subject == ""
+    table.loc[nameless, "subject"] = table.path[nameless]
+    return source.stem, table
+
+
+def _prepared(table: pd.DataFrame, settings: Settings) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The usable images, their paths those of the preprocessed ones, and why the others are not usable."""
+    if settings.preprocess == "none":
+        kept, dropped = drop_unreadable(table, settings.channels)
+        return kept, dict(zip(dropped.path, dropped.reason))
+    parameters = dataclasses.asdict(KneeSettings(contrast=settings.contrast))
+    paths, rejects = cached_images(list(table.path), knee_image, parameters, CACHE / "knees")
+    made = [path is not None for path in paths]
+    prepared = [os.path.abspath(path) for path in paths if path is not None]
+    return table[made].assign(path=prepared).reset_index(drop=True), rejects
+
+
+def knee_image(contents: bytes, **parameters: Any) -> bytes:
+    """`preprocess_bytes` as the cache wants it."""
+    try:
+        return preprocess_bytes(contents, **parameters)
+    except KneeRejected as rejected:
+        raise Rejected(str(rejected)) from None

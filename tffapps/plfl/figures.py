@@ -1,0 +1,113 @@
+"""The figures of `results/plfl/`."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from preprocessing.knee import decode, steps
+from preprocessing.knee_strip import strip
+from tffapps.figures import Canvas, curves
+from tffapps.plfl.data import Pool
+from tffapps.plfl.tables import confusion_counts
+
+if TYPE_CHECKING:
+    from tffapps.plfl.runs import Record
+
+
+def draw_all(
+    folder: pathlib.Path,
+    records: Sequence[Record],
+    pool: Pool,
+    tables: dict[str, pd.DataFrame],
+    what_ran: dict[str, str],
+) -> None:
+    title = f"{what_ran['data']}, {what_ran['weights']}"
+    clean = [record for record in records if not record.poison]
+    rounds = _by_round(clean)
+    for metric in ("accuracy", "macro_f1"):
+        curves(folder / f"{metric}.png", rounds, metric, title)
+    _confusions(folder / "confusion.png", clean, pool.classes, title)
+    if len(tables["pseudo_labels"]):
+        _pseudo_labels(folder / "pseudo_labels.png", tables["pseudo_labels"], pool, title)
+    if len(tables["poisoning"]):
+        _poisoning(folder / "poisoning.png", tables["poisoning"], title)
+
+
+def knee_steps(path: pathlib.Path, sources: Sequence[str]) -> None:
+    """Table 4.3: every step of the preprocessing, a row for each image."""
+    import cv2
+
+    rows = [strip(steps(decode(pathlib.Path(source).read_bytes()))) for source in sources]
+    with open(path, "wb") as file:
+        file.write(cv2.imencode(".png", np.vstack(rows))[1].tobytes())
+
+
+def _by_round(records: Sequence[Record]) -> pd.DataFrame:
+    """The server's scores over rounds; what begins with the gold model begins at its score, in round 0."""
+    gold = {(record.model, record.seed): record.rounds for record in records if record.framework == "gold"}
+    several = len({record.model for record in records}) > 1
+    parts = []
+    for record in records:
+        if record.framework == "gold":
+            continue
+        name = f"{record.framework} {record.model}" if several else record.framework
+        table = record.rounds
+        if record.framework in ("plfl", "plfl+"):
+            table = pd.concat([gold[record.model, record.seed].assign(round=0), table])
+        parts.append(table[["round", "accuracy", "macro_f1"]].assign(name=name, seed=record.seed))
+    return pd.concat(parts) if parts else pd.DataFrame(columns=["round", "accuracy", "macro_f1", "name", "seed"])
+
+
+def _confusions(path: pathlib.Path, records: Sequence[Record], classes: list[str], title: str) -> None:
+    counts = confusion_counts(records, classes)
+    frameworks, models = (list(dict.fromkeys(key[place] for key in counts)) for place in (0, 1))
+    with Canvas(path, len(models), len(frameworks), width=2.6, height=2.7, title=title) as canvas:
+        for (framework, model), matrix in counts.items():
+            axes = canvas.axes[models.index(model), frameworks.index(framework)]
+            shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+            axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+            for (row, column), count in np.ndenumerate(matrix):
+                colour = "white" if shares[row, column] > 0.5 else "black"
+                axes.text(column, row, f"{count}", ha="center", va="center", color=colour)
+            axes.set(title=f"{framework}\n{model}", xlabel="predicted")
+            axes.set_xticks(range(len(classes)), classes, rotation=30, fontsize=8)
+            first = framework == frameworks[0]
+            axes.set_yticks(range(len(classes)), classes if first else [""] * len(classes), fontsize=8)
+            if first:
+                axes.set_ylabel("true")
+
+
+def _pseudo_labels(path: pathlib.Path, table: pd.DataFrame, pool: Pool, title: str) -> None:
+    """For every round: how many labels of each class were kept (mean over clients and seeds), and how many right."""
+    pairs = list(table[["framework", "model"]].drop_duplicates().itertuples(index=False, name=None))
+    with Canvas(path, 1, len(pairs), width=3.6, height=3.2, title=title) as canvas:
+        for axes, (framework, model) in zip(canvas.axes[0], pairs):
+            rows = table[(table.framework == framework) & (table.model == model)]
+            mean = rows.groupby(["round", "class"], sort=False)[["kept", "right"]].mean().reset_index()
+            width = 0.8 / len(pool.classes)
+            for code, label in enumerate(pool.classes):
+                part = mean[mean["class"] == label]
+                place = part["round"] + (code - (len(pool.classes) - 1) / 2) * width
+                bars = axes.bar(place, part.kept, width, alpha=0.35)
+                axes.bar(place, part.right, width, color=bars[0].get_facecolor()[:3], label=label)
+            axes.set(title=f"{framework}, {model}", xlabel="round", ylabel="images a client labelled (dark: rightly)")
+            axes.set_xticks(sorted(set(mean["round"])))
+            axes.legend(frameon=False, fontsize=8)
+
+
+def _poisoning(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
+    with Canvas(path, 1, 2, width=4.2, height=3.4, title=title) as canvas:
+        for axes, metric in zip(canvas.axes[0], ("accuracy", "macro_f1")):
+            for (framework, model, what), rows in table.groupby(["framework", "model", "what"], sort=False):
+                spread = rows[f"{metric}_std"].fillna(0)
+                axes.errorbar(
+                    rows.share, rows[metric], spread, marker="o", capsize=3, label=f"{framework} {model}: {what}"
+                )
+            axes.set(xlabel="spoilt share of client1's data", ylabel=metric.replace("_", " "))
+            axes.grid(alpha=0.3)
+        canvas.axes[0, 0].legend(frameon=False, fontsize=7)
