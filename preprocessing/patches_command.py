@@ -1,0 +1,201 @@
+"""`python -m preprocessing.patches SLIDE_OR_FOLDER OUT`: the patches of one slide or of every slide in a folder.
+
+    OUT/<slide>/<slide>_<x>_<y>.png    the patches with tissue; x and y are pixels of the finest level
+    OUT/<slide>.csv                    file, x, y, level, tissue, kept: every patch looked at, the dropped ones too
+    OUT/settings.json                  how they were cut; patches cut otherwise are not mixed with them
+
+Every file appears whole or not at all, and a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import logging
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from preprocessing.knee_files import UserError, make_writable, write
+
+SETTINGS = "settings.json"
+TIFF_SUFFIXES = (".svs", ".tif", ".tiff")
+OPENSLIDE_SUFFIXES = (".bif", ".mrxs", ".ndpi", ".scn", ".svslide", ".vms", ".vmu")  # only OpenSlide reads these
+_SECONDS_BETWEEN_LINES = 10.0
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True)
+class PatchSettings:
+    """How a slide is cut; where nothing is said, the values are our choice."""
+
+    size: int = 256  # pixels, of a patch's side; FedSDA: 256 (AGGC22, MITOS-ATYPIA-14), 96 (CAMELYON17)
+    magnification: float | None = 20.0  # FedSDA: 20 (AGGC22), 40 (MITOS-ATYPIA-14), 10 (CAMELYON17)
+    level: int | None = None  # a level of the file's pyramid, 0 the finest, in place of a magnification
+    tissue: float = 0.5  # share of a patch's pixels that must show tissue
+    limit: int | None = None  # patches to keep of a slide, taken at random; None keeps all
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size is {self.size}; it must be above 0")
+        if (self.magnification is None) == (self.level is None):
+            raise ValueError("give either a magnification or a level")
+        if self.magnification is not None and not 0 < self.magnification < math.inf:
+            raise ValueError(f"magnification is {self.magnification}; it must be above 0")
+        if self.level is not None and self.level < 0:
+            raise ValueError(f"level is {self.level}; the finest is 0")
+        if not 0 <= self.tissue <= 1:
+            raise ValueError(f"tissue is {self.tissue}; it is a share, between 0 and 1")
+        if self.limit is not None and self.limit < 1:
+            raise ValueError(f"limit is {self.limit}; it must be above 0")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0 done, 1 done but some slide could not be read or gave nothing, 2 wrong use, 3 stopped."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except UserError as error:
+        return _say(f"error: {error}", 2)
+    except OSError as error:  # reading is never the cause: a slide that cannot be read is a UserError
+        return _say(f"stopped: cannot write {error.filename or options.target}: {error.strerror}", 3)
+    except KeyboardInterrupt:
+        return _say("stopped by the user; run the same command again for the rest", 3)
+
+
+def _parser() -> argparse.ArgumentParser:
+    default = PatchSettings()
+    parser = argparse.ArgumentParser(
+        prog="python -m preprocessing.patches",
+        description="Cuts whole slides into square patches and keeps those that show tissue.",
+    )
+    parser.add_argument("source", metavar="SLIDE_OR_FOLDER", type=Path, help="a slide, or a folder of slides")
+    parser.add_argument("target", metavar="OUT", type=Path, help="folder for the patches, one folder for each slide")
+    parser.add_argument("--size", type=int, default=default.size, help="pixels of a side (default %(default)s)")
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--magnification", type=float, metavar="X", help=f"(default {default.magnification:g})")
+    scale.add_argument("--level", type=int, metavar="N", help="level of the pyramid instead; 0 is the finest")
+    parser.add_argument(
+        "--tissue",
+        type=float,
+        default=default.tissue,
+        metavar="SHARE",
+        help="keep patches of which at least this share is tissue (default %(default)s)",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="patches to keep of each slide, taken at random")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    magnification = options.magnification
+    if magnification is None and options.level is None:
+        magnification = PatchSettings.magnification
+    try:
+        settings = PatchSettings(options.size, magnification, options.level, options.tissue, options.limit)
+    except ValueError as error:
+        raise UserError(f"--{error}") from None
+    slides = list_slides(options.source, options.target)
+    make_writable(options.target)
+    _settle(options.target, settings)
+    logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # what it has to say comes as an exception too
+    kept = dropped = failed = 0
+    for name, path in slides.items():
+        try:
+            mine, others = _cut(name, path, options.target, settings)
+        except UserError as error:
+            if len(slides) == 1:
+                raise
+            failed += 1
+            _say(f"left out: {error}", 1)
+            continue
+        print(f"{name}: {mine} patches kept, {others} dropped", flush=True)
+        kept, dropped = kept + mine, dropped + others
+    print(f"{len(slides)} slides: {kept} patches kept, {dropped} dropped, {failed} slides left out")
+    if not kept:
+        return _say(f"no patch was kept; is --tissue {settings.tissue:g} too high?", 1)
+    return 1 if failed else 0
+
+
+def list_slides(source: Path, target: Path) -> dict[str, Path]:
+    """The slides by name: one file, or all in a folder and its sub-folders."""
+    if os.path.lexists(target) and not target.is_dir():
+        raise UserError(f"{target}: is there and is not a folder; choose another OUT")
+    if source.is_file():
+        return {source.stem: source}
+    if not source.is_dir():
+        raise UserError(f"{source}: does not exist; give a slide or a folder of slides")
+    first, second = source.resolve(), target.resolve()
+    if first == second or second in first.parents:
+        raise UserError(f"{target}: must not hold the slides; choose another OUT")
+    suffixes = TIFF_SUFFIXES + (OPENSLIDE_SUFFIXES if importlib.util.find_spec("openslide") else ())
+    slides: dict[str, Path] = {}
+    for folder, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if name[0] != "." and (Path(folder) / name).resolve() != second)
+        for path in (Path(folder) / name for name in sorted(names)):
+            if path.suffix.lower() not in suffixes or path.name.startswith("."):
+                continue
+            if path.stem in slides:
+                raise UserError(f"{slides[path.stem]} and {path} have one name; rename one")
+            slides[path.stem] = path
+    if not slides:
+        raise UserError(f"{source}: no slides in it or its sub-folders; looked for {' '.join(suffixes)}")
+    return slides
+
+
+def _settle(target: Path, settings: PatchSettings) -> None:
+    """Notes how the patches are cut, or finds that others are there that were cut in another way."""
+    mine = {name: value for name, value in dataclasses.asdict(settings).items() if name != "limit"}
+    file = target / SETTINGS
+    if not file.exists():
+        write(file, (json.dumps(mine, indent=1) + "\n").encode())
+        return
+    try:
+        there = json.loads(file.read_text())
+        differs = [name for name in mine if there[name] != mine[name]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"{file}: not the settings of patches; choose another OUT") from None
+    if differs:
+        were = ", ".join(f"{name} {there[name]}" for name in differs)
+        raise UserError(f"{target}: holds patches cut with {were}; give the same or choose another OUT")
+
+
+def _cut(name: str, path: Path, target: Path, settings: PatchSettings) -> tuple[int, int]:
+    """How many of a slide's patches were kept and dropped; its table is written once all of its patches are."""
+    from preprocessing import patches, slides  # here, because they need OpenCV
+
+    table = target / f"{name}.csv"
+    with contextlib.closing(slides.open_slide(path)) as slide:
+        cut = patches.Cut(slide, name, target, settings)
+        rows = patches.read_table(table, target)
+        if not cut.is_complete(rows):
+            rows = sorted(_track(cut.run(), cut.total, name), key=lambda row: (row.y, row.x))
+            patches.write_table(table, rows)
+    kept = sum(row.kept for row in rows)
+    return kept, len(rows) - kept
+
+
+def _track(items: Iterable[_T], total: int, what: str) -> Iterator[_T]:
+    """A bar on a terminal, now and then a line in a log file."""
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        yield from tqdm(items, total=total, desc=what, unit="patch", leave=False)
+        return
+    last = time.monotonic()
+    for count, item in enumerate(items, 1):
+        yield item
+        if count == total or time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            print(f"{what}: {count}/{total}", file=sys.stderr, flush=True)
+
+
+def _say(text: str, status: int) -> int:
+    print(f"preprocessing.patches: {text}", file=sys.stderr)
+    return status
