@@ -36,7 +36,49 @@ def rounds() -> str:
     return "\n".join(lines)
 
 
-TABLES = {"classify": classify, "rounds": rounds}
+def plfl() -> str:
+    return _plfl(ROOT / "results" / "plfl")
+
+
+def plfl_real() -> str:
+    return _plfl(ROOT / "results" / "real" / "plfl")
+
+
+def _plfl(folder: pathlib.Path) -> str:
+    table = pd.read_csv(folder / "comparison.csv")
+    last = table[table.site == "server"].groupby(["framework", "model"], sort=False).tail(1)
+    names = {"gold": "gold only (initial server training)"}
+    lines = [
+        "| framework | accuracy | weighted F1 | macro F1 | AUROC | thesis: accuracy | F1 | macro F1 |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in last.itertuples():
+        ours = [
+            f"{getattr(row, m):.3f} ± {getattr(row, m + '_std'):.3f}" for m in ("accuracy", "f1", "macro_f1", "auroc")
+        ]
+        theirs = [_blank(getattr(row, f"paper_{metric}")) for metric in ("accuracy", "f1", "macro_f1")]
+        lines.append(f"| {names.get(row.framework, row.framework)} | {' | '.join([*ours, *theirs])} |")
+    return "\n".join(lines)
+
+
+def poisoning() -> str:
+    table = pd.read_csv(ROOT / "results" / "real" / "plfl" / "poisoning.csv")
+    shares = sorted(set(table.share))
+    lines = [
+        f"| framework | spoilt at client1 | {' | '.join(f'{share:.0%} of it' for share in shares)} |",
+        f"| --- | --- |{' --- |' * len(shares)}",
+    ]
+    for (framework, what), rows in table.groupby(["framework", "what"], sort=False):
+        cells = [f"{row.accuracy:.3f} / {row.macro_f1:.3f}" for row in rows.sort_values("share").itertuples()]
+        lines.append(f"| {framework} | {what} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _blank(value: float) -> str:
+    return "" if pd.isna(value) else f"{value:.2f}"
+
+
+TABLES = {"classify": classify, "rounds": rounds, "plfl": plfl, "plfl_real": plfl_real, "poisoning": poisoning}
 
 
 def filled(text: str) -> str:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tffapps import classify, cli
+from tffapps import classify, cli, plfl
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -25,8 +25,9 @@ def test_tables_come_from_the_results():
 
 
 def test_every_flag_named_is_one():
-    known = {"--" + name.replace("_", "-") for name in classify.APP.fields()} | {"--profile", "--settings", "--fresh"}
-    elsewhere = {"--help", "--no-deps", "--steps", "--contrast"}
+    fields = {**classify.APP.fields(), **plfl.APP.fields()}
+    known = {"--" + name.replace("_", "-") for name in fields} | {"--profile", "--settings", "--fresh"}
+    elsewhere = {"--help", "--no-deps", "--steps"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     assert named - elsewhere <= known
 
@@ -35,3 +36,9 @@ def test_the_command_for_own_images_parses():
     line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.classify --data"))
     values = cli.parse(classify.APP, line.split()[3:])
     assert values["model"] == "resnet18" and values["methods"] == ("fedavg", "fedprox", "separate", "centralised")
+
+
+def test_the_command_for_knees_parses():
+    line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.plfl --data"))
+    values = cli.parse(plfl.APP, line.split()[3:])
+    assert values["models"] == ("mobilenetv2",) and values["augment"] == "none" and values["size"] == 224

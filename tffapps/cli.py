@@ -169,7 +169,8 @@ def _add(group: Any, field: dataclasses.Field) -> None:
         options["action"] = argparse.BooleanOptionalAction
     else:
         options["type"] = _reader(field)
-        options["choices"] = field.metadata.get("choices")
+        if not isinstance(field.default, tuple):  # of a list argparse would look for the whole; `check` does each
+            options["choices"] = field.metadata.get("choices")
         options["metavar"] = field.metadata.get("metavar")
     group.add_argument(flag, **options)
 

@@ -162,7 +162,9 @@ def test_a_dataset_of_the_wrong_type_is_refused(in_process):
 
 
 def test_the_context_is_gone_afterwards(in_process):
-    before = tff.framework.get_context_stack().current
     with in_process():
-        assert tff.framework.get_context_stack().current is not before
-    assert tff.framework.get_context_stack().current is before
+        before = tff.framework.get_context_stack().current
+        with in_process():
+            assert tff.framework.get_context_stack().current is not before
+        assert tff.framework.get_context_stack().current is before
+    assert tff.framework.get_context_stack().current is not before

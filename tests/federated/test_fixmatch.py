@@ -25,7 +25,7 @@ def network() -> tf.keras.Model:
 
 def data() -> PartlyLabelledData:
     labelled = tf.data.Dataset.from_tensors(LABELLED).repeat(2)
-    return PartlyLabelledData(labelled, tf.data.Dataset.from_tensors((WEAK, STRONG)).repeat())
+    return PartlyLabelledData(labelled, tf.data.Dataset.from_tensors((WEAK, STRONG)).repeat(), np.int32(2))
 
 
 def outcome(task, method, batches):

@@ -27,7 +27,8 @@ def data(truth, images=IMAGES) -> UnlabelledData:
     rows = np.arange(len(images), dtype=np.int32)
     dataset = tf.data.Dataset.from_tensor_slices((images, rows)).batch(2)
     draw = np.linspace(0, 0.9, len(images), dtype=np.float32)
-    return UnlabelledData(dataset, dataset, np.asarray(truth, np.int32), draw, np.array([0.5, 0.5], np.float32))
+    prior = np.array([0.5, 0.5], np.float32)
+    return UnlabelledData(dataset, dataset, dataset, np.asarray(truth, np.int32), np.int32(1), draw, prior)
 
 
 def outcome(method, clients, server=None):

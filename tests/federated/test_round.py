@@ -199,3 +199,17 @@ def test_a_model_that_uses_a_foreign_variable_is_refused(tiny_task):
 
 def test_the_arrays_of_two_clients_differ():
     assert largest_difference(arrays(0)[:1], arrays(1)[:1]) > 0.1
+
+
+def test_the_result_can_be_the_mean_over_rounds(tiny_task, tiny_weights):
+    round_ = build_round(tiny_task, FedAvg(learning_rate=0.1, average_from=2))
+    state, seen, results = round_.start(tiny_weights), [], []
+    with open_engine("in-process"):
+        for _ in range(3):
+            state, _, _ = round_.next(state, [0, 1], [dataset(0), dataset(1)])
+            seen.append(state.weights)
+            results.append(round_.result(state))
+    assert largest_difference(results[0], seen[0]) == 0 and largest_difference(results[1], seen[1]) == 0
+    by_hand = [(np.asarray(a) + np.asarray(b)) / 2 for a, b in zip(seen[1], seen[2])]
+    assert largest_difference(results[2], by_hand) < 1e-6
+    assert largest_difference(results[2], seen[2]) > 1e-4

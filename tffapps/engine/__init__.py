@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import resource
 from collections.abc import Iterator
 from typing import Any
@@ -40,13 +41,14 @@ def open_engine(name: str = "in-process") -> Iterator[Engine]:
     check_name(name)
     import tensorflow_federated as tff
 
+    from tffapps.engine.in_process import InProcessContext
+
+    _replace_default()
     if name == "worker":
         from tffapps.engine.worker import WorkerContext
 
         context: Any = WorkerContext()
     else:
-        from tffapps.engine.in_process import InProcessContext
-
         context = InProcessContext()
     try:
         with tff.framework.get_context_stack().install(context):
@@ -54,3 +56,13 @@ def open_engine(name: str = "in-process") -> Iterator[Engine]:
     finally:
         if hasattr(context, "close"):
             context.close()
+
+
+@functools.cache
+def _replace_default() -> None:
+    """TFF's own default context would start a worker that nobody ends, and complains when Python exits."""
+    import tensorflow_federated as tff
+
+    from tffapps.engine.in_process import InProcessContext
+
+    tff.framework.set_default_context(InProcessContext())

@@ -10,7 +10,7 @@ import numpy as np
 
 from tffapps.engine.in_process import ClientError
 from tffapps.errors import RunStopped
-from tffapps.federated.round import Round, State
+from tffapps.federated.round import AnyState, Round
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Client:
 class Outcome:
     """What one round did."""
 
-    state: State
+    state: AnyState
     examples: int
     loss: float  # mean over the examples of the clients that took part
     took_part: int
@@ -36,7 +36,7 @@ class Outcome:
 
 def play(
     round_: Round,
-    state: State,
+    state: AnyState,
     clients: Sequence[Client],
     number: int,
     min_clients: int,
@@ -65,7 +65,7 @@ def play(
 
 
 def _attempt(
-    call: Callable[[Sequence[int]], Any], state: State, clients: Sequence[Client], number: int, round_: Round
+    call: Callable[[Sequence[int]], Any], state: AnyState, clients: Sequence[Client], number: int, round_: Round
 ) -> Outcome | None:
     left_out: dict[str, str] = {}
     present = list(range(len(clients)))

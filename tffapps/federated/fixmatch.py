@@ -23,13 +23,15 @@ class PartlyLabelledData(NamedTuple):
 
     labelled: Any  # dataset of (images, labels), weakly augmented
     unlabelled: Any  # dataset of (weak view, strong view)
+    steps: Any  # int32: batches of `labelled`
 
     @classmethod
     def spec(cls, batches: Any) -> PartlyLabelledData:
         import tensorflow as tf
 
         images, _ = batches
-        return cls(tf.data.DatasetSpec(batches), tf.data.DatasetSpec((images, images)))
+        pairs = tf.data.DatasetSpec((images, images))
+        return cls(tf.data.DatasetSpec(batches), pairs, tf.TensorSpec([], tf.int32))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,12 +52,12 @@ class FixMatch(Method):
         del position
         model, loss = task.model, task.loss
         variables = model.trainable_variables
-        optimizer = self.client_optimizer()
+        optimizer, steps = self.client_optimizer(), self.scheduled(data.steps)
 
         @tf.function
         def run(batches):
             state = optimizer.start(variables)
-            examples, loss_sum, seen, confident = tf.unstack(tf.zeros([4]))
+            examples, loss_sum, seen, confident, number = tf.unstack(tf.zeros([5]))
             for (images, labels), (weak, strong) in iter(batches):
                 pseudo, mask = self.pseudo_labels(model(weak, training=False))
                 with tf.GradientTape() as tape:
@@ -66,7 +68,8 @@ class FixMatch(Method):
                     unsupervised = tf.reduce_mean(mask * loss(pseudo, outputs[count:]))
                     total = supervised + self.lambda_u * unsupervised
                 gradients = tape.gradient(total, variables)
-                state = optimizer.step(state, variables, gradients)
+                state = optimizer.step(state, variables, gradients, local.cosine(number, steps))
+                number += 1.0
                 size = tf.cast(count, tf.float32)
                 examples += size
                 loss_sum += size * total

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,6 +14,17 @@ from tffapps.federated.optimizers import LocalOptimizer
 LossAndGradients = Callable[[], tuple[tf.Tensor, list[tf.Tensor]]]
 # (loss and gradients, trainable variables, what they were when the round began) -> the same pair, changed
 GradientRule = Callable[[LossAndGradients, list[tf.Variable], list[tf.Tensor]], tuple[tf.Tensor, list[tf.Tensor]]]
+
+
+class Counted(NamedTuple):
+    """A dataset whose length is known, for a learning rate that falls along it."""
+
+    batches: Any
+    steps: Any  # int32
+
+    @classmethod
+    def spec(cls, batches: Any) -> Counted:
+        return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32))
 
 
 class Work(NamedTuple):
@@ -29,15 +41,16 @@ def train(
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
     optimizer: LocalOptimizer,
     rule: GradientRule,
+    steps: tf.Tensor | None = None,
 ) -> Work:
-    """Trains `model` in place on every batch once."""
+    """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero."""
     variables = model.trainable_variables
 
     @tf.function
     def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor]:
         state = optimizer.start(variables)
         start = [variable.read_value() for variable in variables]
-        examples, loss_sum = tf.constant(0.0), tf.constant(0.0)
+        examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
         for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
 
             def loss_and_gradients(images=images, labels=labels):
@@ -47,13 +60,22 @@ def train(
                 return mean, tape.gradient(total, variables)
 
             mean, gradients = rule(loss_and_gradients, variables, start)
-            state = optimizer.step(state, variables, gradients)
+            state = optimizer.step(state, variables, gradients, cosine(number, steps))
+            number += 1.0
             count = tf.cast(tf.shape(labels)[0], tf.float32)
             examples += count
             loss_sum += count * mean
         return examples, tf.math.divide_no_nan(loss_sum, examples)
 
     return Work(*run(batches))
+
+
+def cosine(number: tf.Tensor, steps: tf.Tensor | None) -> tf.Tensor | float:
+    """The share of the learning rate at step `number` (from 0) of `steps`: half a cosine from 1 to 0."""
+    if steps is None:
+        return 1.0
+    done = tf.minimum(number / tf.maximum(tf.cast(steps, tf.float32), 1.0), 1.0)
+    return 0.5 * (1.0 + tf.cos(math.pi * done))
 
 
 def confusion(model: tf.keras.Model, batches: tf.data.Dataset) -> tf.Tensor:

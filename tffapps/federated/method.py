@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tffapps.federated.task import Task
 
 
+SCHEDULES = ("constant", "cosine")  # cosine: down to zero within every local training
+
+
 @dataclasses.dataclass(frozen=True)
 class Method:
     """FedAvg: clients train by SGD on their own data, the server adds the mean of their updates."""
@@ -29,6 +32,8 @@ class Method:
     momentum: float = setting(0.0, "client momentum, for sgd", least=0, below=1)
     weight_decay: float = setting(0.0, "decoupled weight decay, for adamw", least=0)
     server_examples: float = setting(0.0, "weight of the server's own model in the average", least=0, flag=False)
+    schedule: str = setting("constant", "learning rate along a local training", choices=SCHEDULES, flag=False)
+    average_from: int = setting(0, "the result is the mean of the models from this round on", least=0, flag=False)
 
     def report_columns(self, task: Task) -> tuple[str, ...]:
         """Numbers that a client reports besides its examples and its loss."""
@@ -54,7 +59,18 @@ class Method:
         from tffapps.federated import local
 
         del position
-        return local.train(task.model, data, task.loss, self.client_optimizer(), self.gradients)
+        batches, steps = data if isinstance(data, local.Counted) else (data, None)
+        return local.train(
+            task.model, batches, task.loss, self.client_optimizer(), self.gradients, self.scheduled(steps)
+        )
+
+    def scheduled(self, steps: Any) -> Any:
+        """What `local.train` is told of the number of steps."""
+        if self.schedule == "constant":
+            return None
+        if steps is None:
+            raise ValueError(f"--schedule {self.schedule}: the number of steps is not known here (local.Counted)")
+        return steps
 
     def gradients(
         self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: list[tf.Tensor]

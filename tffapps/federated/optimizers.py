@@ -17,8 +17,14 @@ class LocalOptimizer(Protocol):
     def start(self, variables: Sequence[tf.Variable]) -> Any:
         """The state before the first step: tensors that a loop can carry."""
 
-    def step(self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor]) -> Any:
-        """Changes the variables; returns the next state."""
+    def step(
+        self,
+        state: Any,
+        variables: Sequence[tf.Variable],
+        gradients: Sequence[tf.Tensor],
+        scale: tf.Tensor | float = 1.0,
+    ) -> Any:
+        """Changes the variables at `scale` times the learning rate; returns the next state."""
 
 
 class Functional:
@@ -30,11 +36,21 @@ class Functional:
     def start(self, variables: Sequence[tf.Variable]) -> Any:
         return self._optimizer.initialize([tf.TensorSpec(v.shape, v.dtype) for v in variables])
 
-    def step(self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor]) -> Any:
-        state, updated = self._optimizer.next(state, [v.read_value() for v in variables], list(gradients))
+    def step(
+        self,
+        state: Any,
+        variables: Sequence[tf.Variable],
+        gradients: Sequence[tf.Tensor],
+        scale: tf.Tensor | float = 1.0,
+    ) -> Any:
+        key = tff.learning.optimizers.LEARNING_RATE_KEY
+        rate = state[key]
+        state, updated = self._optimizer.next(
+            {**state, key: rate * scale}, [v.read_value() for v in variables], list(gradients)
+        )
         for variable, value in zip(variables, updated):
             variable.assign(value)
-        return state
+        return type(state)({**state, key: rate})
 
 
 class Adam:
@@ -54,7 +70,13 @@ class Adam:
                 moment.fill_with_zeros()
         return tf.constant(0.0)
 
-    def step(self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor]) -> Any:
+    def step(
+        self,
+        state: Any,
+        variables: Sequence[tf.Variable],
+        gradients: Sequence[tf.Tensor],
+        scale: tf.Tensor | float = 1.0,
+    ) -> Any:
         number = state + 1.0
         for variable, (first, second), gradient in zip(variables, self._moments, gradients):
             tf.raw_ops.ResourceApplyAdam(
@@ -63,7 +85,7 @@ class Adam:
                 v=second.handle,
                 beta1_power=tf.cast(_BETA_1**number, variable.dtype),
                 beta2_power=tf.cast(_BETA_2**number, variable.dtype),
-                lr=tf.cast(self._learning_rate, variable.dtype),
+                lr=tf.cast(self._learning_rate * scale, variable.dtype),
                 beta1=tf.cast(_BETA_1, variable.dtype),
                 beta2=tf.cast(_BETA_2, variable.dtype),
                 epsilon=tf.cast(_EPSILON, variable.dtype),

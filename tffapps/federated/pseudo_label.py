@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 
 class UnlabelledData(NamedTuple):
-    """A client's data. `rows` number the images, so that the two passes agree on which is which."""
+    """A client's data. `rows` number the images, so that the passes agree on which is which."""
 
-    labelling: Any  # dataset of (images, rows), every image once, not augmented
+    labelling: Any  # dataset of (images, rows): where an image comes several times, its predictions are averaged
+    testing: Any  # dataset of (images, rows), every image once, as it is
     training: Any  # dataset of (images, rows), all epochs, shuffled and augmented
     truth: Any  # int32 (images): true labels for the report, −1 where unknown
+    epochs: Any  # int32: of `training`
     draw: Any  # float32 (images): random numbers that decide who is held out
     prior: Any  # float32 (classes): class shares among the server's labelled images
 
@@ -37,7 +39,8 @@ class UnlabelledData(NamedTuple):
         import tensorflow as tf
 
         dataset, numbers = tf.data.DatasetSpec(batches), tf.TensorSpec([None], tf.float32)
-        return cls(dataset, dataset, tf.TensorSpec([None], tf.int32), numbers, numbers)
+        truth, epochs = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)
+        return cls(dataset, dataset, dataset, truth, epochs, numbers, numbers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +49,7 @@ class PseudoLabel(Method):
 
     threshold: float = setting(0.70, "lowest probability of a pseudo-label that is trained on (thesis)", least=0)
     pseudo_batch: int = setting(32, "images a batch of pseudo-labelled images (thesis)", least=1)
-    train_share: float = setting(0.8, "of the images a client keeps: trained on (thesis)", above=0)
+    train_share: float = setting(0.8, "of the images a client keeps: trained on (thesis)", above=0, most=1)
     test_share: float = setting(0.1, "of the images a client keeps: its own test (thesis)", least=0, below=1)
 
     def report_columns(self, task) -> tuple[str, ...]:
@@ -66,14 +69,17 @@ class PseudoLabel(Method):
         seen = tf.reduce_any(probabilities > 0, axis=-1)  # an unreadable file's row is all zeros
         kept = tf.logical_and(seen, self.choose(probabilities, data.prior))
         place = places(kept, data.draw)
-        trained = tf.logical_and(kept, place < self.train_share)
-        tested = tf.logical_and(kept, place >= 1.0 - self.test_share)
+        share = self.trained_share()
+        trained = tf.logical_and(kept, place < share)
+        tested = tf.logical_and(kept, place >= max(share, 1.0 - self.test_share))
 
         batches = data.training.unbatch().filter(lambda image, row: trained[row]).batch(self.pseudo_batch)
         loss = self.loss(task, probabilities, data.prior)
-        done = local.train(model, batches, loss, self.client_optimizer(), self.gradients)
+        done = local.train(
+            model, batches, loss, self.client_optimizer(), self.gradients, self.scheduled(self._steps(trained, data))
+        )
 
-        predicted = tf.argmax(predict(model, data.labelling, count), axis=-1, output_type=tf.int32)
+        predicted = tf.argmax(predict(model, data.testing, count), axis=-1, output_type=tf.int32)
         known = tf.logical_and(seen, data.truth >= 0)
         extras = (
             per_class(labels, kept, probabilities),
@@ -82,6 +88,15 @@ class PseudoLabel(Method):
             _confusion(data.truth, predicted, known, probabilities),
         )
         return done._replace(extras=tuple(tf.unstack(tf.concat(extras, axis=0))))
+
+    def _steps(self, trained: tf.Tensor, data: UnlabelledData) -> tf.Tensor:
+        import tensorflow as tf
+
+        images = data.epochs * tf.reduce_sum(tf.cast(trained, tf.int32))
+        return -(-images // self.pseudo_batch)
+
+    def trained_share(self) -> float:
+        return self.train_share
 
     def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
         """What is taken for the probabilities (images, classes) from here on."""
@@ -105,7 +120,10 @@ class PseudoLabel(Method):
 
 
 def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -> tf.Tensor:
-    """Probabilities (images, classes) by row; a row that never came (an unreadable file) is all zeros."""
+    """Probabilities (images, classes) by row, the mean of those of all its views.
+
+    A row that never came (an unreadable file) is all zeros.
+    """
     import tensorflow as tf
 
     classes = model.output_shape[-1]
@@ -114,8 +132,8 @@ def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -
     def run(batches, count):
         table = tf.zeros([count, classes])
         for images, rows in iter(batches):
-            table = tf.tensor_scatter_nd_update(table, rows[:, tf.newaxis], model(images, training=False))
-        return table
+            table = tf.tensor_scatter_nd_add(table, rows[:, tf.newaxis], model(images, training=False))
+        return tf.math.divide_no_nan(table, tf.reduce_sum(table, axis=-1, keepdims=True))
 
     return run(batches, count)
 

@@ -9,7 +9,11 @@ class takes over. PLFL+ adds, each part with a flag of its own so that it can be
   - predictions are first scaled so that their mean is the gold set's class shares
     (distribution alignment, Berthelot et al. 2020)                                     --alignment, 0: off
   - rare classes count for more in the loss                                             --class-weights, 0: off
+  - labels come from the mean prediction over augmented views of an image               --label-views, 0: off
   - the prediction itself, not its likeliest class, is the label                        --soft-labels
+  - a client trains on all that it keeps and holds nothing out                          --plus-train-share, 0.8: off
+  - smaller steps, because every round begins with a trained model and a new optimiser  --rate-share, 1: off
+  - the result is the mean of the models of the later rounds                            --average-from, 0: off
 """
 
 from __future__ import annotations
@@ -28,13 +32,14 @@ class GoldData(NamedTuple):
     """The server's data in a round."""
 
     batches: Any  # dataset of (images, labels), all epochs
+    steps: Any  # int32: how many batches
     prior: Any  # float32 (classes): class shares among them
 
     @classmethod
     def spec(cls, batches: Any) -> GoldData:
         import tensorflow as tf
 
-        return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([None], tf.float32))
+        return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +50,18 @@ class PseudoLabelPlus(PseudoLabel):
     keep: float = setting(1.0, "PLFL+: share of its images a client keeps, by class; 0: threshold", least=0)
     alignment: float = setting(0.0, "PLFL+: power of distribution alignment", least=0)
     class_weights: float = setting(0.0, "PLFL+: power of 1 / class share in the loss", least=0)
+    plus_train_share: float = setting(1.0, "PLFL+: of the images a client keeps: trained on", above=0, most=1)
+    rate_share: float = setting(0.25, "PLFL+: its learning rate, as a share of --learning-rate", above=0)
+    average_from: int = setting(3, "PLFL+: the result is the mean of the models from this round on; 0: off", least=0)
     soft_labels: bool = setting(False, "PLFL+: train on the predictions themselves, not on the likeliest class")
+
+    def client_optimizer(self):
+        # A new Adam moves every weight by about the learning rate in its first step; the model has been trained.
+        slower = dataclasses.replace(self, learning_rate=self.learning_rate * self.rate_share)
+        return super(PseudoLabelPlus, slower).client_optimizer()
+
+    def trained_share(self):
+        return self.plus_train_share
 
     def adjust(self, probabilities, prior):
         import tensorflow as tf
@@ -95,7 +111,8 @@ class PseudoLabelPlus(PseudoLabel):
         def loss(labels, outputs):
             return tf.gather(weights, labels) * task.loss(labels, outputs)
 
-        local.train(task.model, data.batches, loss, self.client_optimizer(), self.gradients)
+        steps = self.scheduled(data.steps)
+        local.train(task.model, data.batches, loss, self.client_optimizer(), self.gradients, steps)
 
     def _weights(self, prior: tf.Tensor) -> tf.Tensor:
         """Of each class in the loss; their mean over the gold images is 1."""

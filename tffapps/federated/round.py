@@ -7,6 +7,7 @@
      server optimiser on the trained weights,
      plain mean for statistics (both damped where the server's own model counts),
      server step on its own data (method.server_work), where the task has such data
+     mean of the weights over rounds, where the method asks for it
      state ◄──
      reports ◄───── (client, ok, examples, loss, …)
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -41,6 +42,19 @@ class State(NamedTuple):
     aggregator: Any
 
 
+class AveragingState(NamedTuple):
+    """The same where the result is a mean over rounds (`Method.average_from`)."""
+
+    weights: list
+    optimizer: Any
+    aggregator: Any
+    number: Any  # rounds played
+    mean: list  # of the weights after each round from `average_from` on
+
+
+AnyState = Union[State, AveragingState]
+
+
 @dataclasses.dataclass(frozen=True)
 class Round:
     """`next(state, positions, data)` -> (state, reports, measurements); `positions` number the clients.
@@ -53,13 +67,21 @@ class Round:
     columns: tuple[str, ...]  # of the reports
     next: tff.Computation
     _first_state: tff.Computation
+    averaging: bool = False
 
-    def start(self, weights: Sequence[np.ndarray]) -> State:
+    def start(self, weights: Sequence[np.ndarray]) -> AnyState:
         given = [np.shape(value) for value in weights]
         if given != list(self.layout.shapes):
             raise ValueError("the initial weights do not have the shapes of the model's weights")
         optimizer, aggregator = self._first_state()
-        return State([np.asarray(value) for value in weights], optimizer, aggregator)
+        first = [np.asarray(value) for value in weights]
+        if self.averaging:
+            return AveragingState(first, optimizer, aggregator, np.int32(0), first)
+        return State(first, optimizer, aggregator)
+
+    def result(self, state: AnyState) -> list[np.ndarray]:
+        """The weights to be judged and used."""
+        return list(state.mean if isinstance(state, AveragingState) else state.weights)
 
     def bytes_down(self, clients: int) -> int:
         return clients * self.layout.byte_count()
@@ -104,7 +126,10 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         return layout.joined(trained, statistics), optimizer_state
 
     columns = (*REPORT_COLUMNS, *method.report_columns(task))
-    state_type = tff.to_type(State(weights_type, optimizer_type, aggregator.initialize.type_signature.result.member))
+    averaging = method.average_from > 0
+    parts = (weights_type, optimizer_type, aggregator.initialize.type_signature.result.member)
+    state_type = tff.to_type(AveragingState(*parts, np.int32, weights_type) if averaging else State(*parts))
+    update_mean = _mean_over_rounds(method, weights_type) if averaging else None
     arguments = [
         tff.FederatedType(state_type, tff.SERVER),
         tff.FederatedType(np.int32, tff.CLIENTS),
@@ -125,8 +150,11 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         )
         if server_step is not None:
             weights = tff.federated_map(server_step, (weights, server_data))
-        new_state = tff.federated_zip(State(weights, optimizer, combined.state))
-        return new_state, _gather(result.report, len(columns)), combined.measurements
+        new_state: AnyState = State(weights, optimizer, combined.state)
+        if update_mean is not None:
+            number, mean = tff.federated_map(update_mean, (state.number, state.mean, weights))
+            new_state = AveragingState(weights, optimizer, combined.state, number, mean)
+        return tff.federated_zip(new_state), _gather(result.report, len(columns)), combined.measurements
 
     if server_step is None:
 
@@ -139,7 +167,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         def next_round(state, positions, data, server_data):
             return play(state, positions, data, server_data)
 
-    return Round(layout, aggregation, columns, next_round, first_state)
+    return Round(layout, aggregation, columns, next_round, first_state, averaging)
 
 
 class _ClientResult(NamedTuple):
@@ -190,6 +218,16 @@ def _server_step(task: Task, method: Method, layout: WeightsLayout, weights_type
         return portable(list(weights), data)
 
     return step
+
+
+def _mean_over_rounds(method: Method, weights_type: tff.Type) -> tff.Computation:
+    @tff.tensorflow.computation(np.int32, weights_type, weights_type)
+    def update(number, mean, weights):
+        number += 1
+        count = tf.cast(tf.maximum(number - method.average_from + 1, 1), tf.float32)
+        return number, [old + (new - old) / tf.cast(count, new.dtype) for old, new in zip(mean, weights)]
+
+    return update
 
 
 def _gather(report: tff.Value, columns: int) -> tff.Value:

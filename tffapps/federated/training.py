@@ -13,7 +13,7 @@ import tree
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.federated.cohort import Client, Outcome, play
-from tffapps.federated.round import Round, State
+from tffapps.federated.round import AnyState, Round
 from tffapps.progress import Progress
 from tffapps.runs import Run
 
@@ -44,14 +44,14 @@ def train(
     state = round_.start(weights)
     done, state = _resume(run, state)
     if satisfied and done and satisfied(run.rounds().iloc[-1].to_dict()):
-        return list(state.weights)
+        return round_.result(state)
     with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
             outcome = play(round_, state, clients, number, min_clients, server_data)
             state = outcome.state
             trained = time.perf_counter()
-            metrics = evaluate(list(state.weights), number)
+            metrics = evaluate(round_.result(state), number)
             row = _row(number, metrics, outcome, round_, len(clients))
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
@@ -62,10 +62,10 @@ def train(
             progress.step(_note(row, headline, outcome))
             if satisfied and satisfied(metrics):
                 break
-    return list(state.weights)
+    return round_.result(state)
 
 
-def _resume(run: Run, start: State) -> tuple[int, State]:
+def _resume(run: Run, start: AnyState) -> tuple[int, AnyState]:
     found = run.latest()
     if found is None:
         return 0, start

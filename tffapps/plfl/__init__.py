@@ -18,6 +18,7 @@ from models.names import HEADS, NAMES
 from tffapps import cli
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.fixmatch import FixMatch
+from tffapps.federated.method import SCHEDULES
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
 from tffapps.settings import pick, setting
 
@@ -39,12 +40,15 @@ class Settings:
     views: int = setting(2, "fssfl with --augment none: stored weak and strong views of each image", least=1)
     batch: int = setting(32, "images a batch (thesis)", least=1)
     epochs: int = setting(10, "local epochs a round of csfl, plfl, fssfl (thesis)", least=1)
+    schedule: str = setting("cosine", "the learning rate along a local training", choices=SCHEDULES)
     gold_epochs: int = setting(20, "epochs of the server's first training (thesis)", least=1)
     csfl_rounds: int = setting(3, "rounds of csfl (thesis)", least=1)
     plfl_rounds: int = setting(2, "rounds of plfl (thesis)", least=1)
     fssfl_rounds: int = setting(2, "rounds of fssfl (thesis)", least=1)
     plus_rounds: int = setting(6, "rounds of plfl+", least=1)
-    plus_epochs: int = setting(1, "local epochs a round of plfl+", least=1)
+    plus_views: int = setting(4, "plfl+ with --augment none: stored affine views it trains on; 0: plain", least=0)
+    label_views: int = setting(4, "plfl+: augmented views whose predictions are averaged for a label", least=0)
+    plus_epochs: int = setting(2, "local epochs a round of plfl+", least=1)
     labelled_batch: int = setting(2, "fssfl: labelled images a batch (thesis)", least=1)
     mu: int = setting(2, "fssfl: unlabelled images for each labelled one (thesis)", least=1)
     server_in_average: bool = setting(False, "plfl: the server's own model takes part in the average")
@@ -52,23 +56,48 @@ class Settings:
     poison: tuple[float, ...] = setting(
         (), "poisoning study: shares of client1's data that are spoilt", metavar="0.5,1", above=0, most=1
     )
+    poison_seeds: int = setting(0, "poisoning study: how many of the seeds it uses; 0: all", least=0)
     standin_images: int = setting(900, "stand-in: images of the three grades", least=80)
 
 
+# Without pretrained weights the smaller profiles train a small network from scratch: larger steps, smaller batches.
+_FROM_SCRATCH: dict[str, Any] = {
+    "models": ("tiny",),
+    "size": 64,
+    "head": "gap",
+    "augment": "none",
+    "batch": 16,
+    "pseudo_batch": 16,
+    "optimizer": "adam",
+    "learning_rate": 3e-3,
+    "schedule": "constant",
+}
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
-        "models": ("tiny",), "size": 64, "epochs": 1, "gold_epochs": 2, "plus_rounds": 2, "poison": (1.0,),
-        "seeds": (0,), "standin_images": 120, "optimizer": "adam", "learning_rate": 1e-3,
+        **_FROM_SCRATCH,
+        "epochs": 1,
+        "gold_epochs": 2,
+        "plus_rounds": 2,
+        "poison": (1.0,),
+        "seeds": (0,),
+        "standin_images": 120,
     },
     "demo": {
-        "models": ("tiny",), "size": 96, "poison": (0.5, 1.0),
-        "optimizer": "adam", "learning_rate": 1e-3,
+        **_FROM_SCRATCH,
+        "epochs": 5,
+        "gold_epochs": 30,
+        "labelled_batch": 8,
+        "poison": (1.0,),
+        "poison_seeds": 1,
+        "standin_images": 720,
     },
     "paper": {
-        "models": ("mobilenetv2", "densenet169", "densenet201"), "poison": (0.5, 1.0),
-        "optimizer": "adam", "learning_rate": 1e-4,
+        "models": ("mobilenetv2", "densenet169", "densenet201"),
+        "optimizer": "adam",
+        "learning_rate": 1e-4,
+        "poison": (0.5, 1.0),
     },
-}  # fmt: skip
+}
 
 
 def work(values: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ import pandas as pd
 from preprocessing.knee import KneeRejected, KneeSettings, preprocess_bytes
 from tffapps.data import knees, manifest, oai, standin
 from tffapps.data.cache import Rejected, cached_images
-from tffapps.data.unreadable import drop_unreadable
 from tffapps.errors import UserError
 from tffapps.plfl import Settings
 from tffapps.results import write_table
@@ -29,7 +28,7 @@ class Pool:
     """All images, before they are divided among server and clients."""
 
     name: str  # for the tables
-    table: pd.DataFrame  # path (of the preprocessed image), label, subject
+    table: pd.DataFrame  # path (of the preprocessed image), source (of the original), label, subject
     classes: list[str]
     key: str  # changes with any image, label or subject
 
@@ -79,7 +78,10 @@ def _read(values: dict[str, Any], settings: Settings) -> tuple[str, pd.DataFrame
 
 def _prepared(table: pd.DataFrame, settings: Settings) -> tuple[pd.DataFrame, dict[str, str]]:
     """The usable images, their paths those of the preprocessed ones, and why the others are not usable."""
+    table = table.assign(source=table.path)
     if settings.preprocess == "none":
+        from tffapps.data.unreadable import drop_unreadable  # imports TensorFlow, which the cache's processes can spare
+
         kept, dropped = drop_unreadable(table, settings.channels)
         return kept, dict(zip(dropped.path, dropped.reason))
     parameters = dataclasses.asdict(KneeSettings(contrast=settings.contrast))

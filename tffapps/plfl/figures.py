@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from preprocessing.knee import decode, steps
+from preprocessing.knee import KneeSettings, decode, encode, steps
 from preprocessing.knee_strip import strip
 from tffapps.figures import Canvas, curves
+from tffapps.files import replacing
 from tffapps.plfl.data import Pool
 from tffapps.plfl.tables import confusion_counts
 
@@ -38,13 +39,14 @@ def draw_all(
         _poisoning(folder / "poisoning.png", tables["poisoning"], title)
 
 
-def knee_steps(path: pathlib.Path, sources: Sequence[str]) -> None:
+def knee_steps(path: pathlib.Path, sources: Sequence[str], contrast: str) -> None:
     """Table 4.3: every step of the preprocessing, a row for each image."""
-    import cv2
-
-    rows = [strip(steps(decode(pathlib.Path(source).read_bytes()))) for source in sources]
-    with open(path, "wb") as file:
-        file.write(cv2.imencode(".png", np.vstack(rows))[1].tobytes())
+    settings = KneeSettings(contrast=contrast)
+    rows = [strip(steps(decode(pathlib.Path(source).read_bytes()), settings), height=160) for source in sources]
+    width = max(row.shape[1] for row in rows)
+    padded = [np.pad(row, ((0, 0), (0, width - row.shape[1]))) for row in rows]
+    with replacing(path, "wb") as file:
+        file.write(encode(np.vstack(padded)))
 
 
 def _by_round(records: Sequence[Record]) -> pd.DataFrame:
@@ -95,9 +97,9 @@ def _pseudo_labels(path: pathlib.Path, table: pd.DataFrame, pool: Pool, title: s
                 place = part["round"] + (code - (len(pool.classes) - 1) / 2) * width
                 bars = axes.bar(place, part.kept, width, alpha=0.35)
                 axes.bar(place, part.right, width, color=bars[0].get_facecolor()[:3], label=label)
-            axes.set(title=f"{framework}, {model}", xlabel="round", ylabel="images a client labelled (dark: rightly)")
+            axes.set(title=f"{framework}, {model}", xlabel="round", ylabel="images labelled (dark: rightly)")
             axes.set_xticks(sorted(set(mean["round"])))
-            axes.legend(frameon=False, fontsize=8)
+            axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
 
 
 def _poisoning(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
@@ -110,4 +112,4 @@ def _poisoning(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
                 )
             axes.set(xlabel="spoilt share of client1's data", ylabel=metric.replace("_", " "))
             axes.grid(alpha=0.3)
-        canvas.axes[0, 0].legend(frameon=False, fontsize=7)
+            axes.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18))

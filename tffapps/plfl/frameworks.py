@@ -14,6 +14,7 @@ from tffapps.data import oai
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fixmatch import FixMatch, PartlyLabelledData
+from tffapps.federated.local import Counted
 from tffapps.federated.method import Method
 from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData
 from tffapps.federated.pseudo_label_plus import GoldData, PseudoLabelPlus
@@ -45,7 +46,7 @@ class Frameworks:
     def __init__(self, inputs: Inputs, pool: Pool, settings: Settings, values: dict[str, Any]):
         self._inputs, self._pool, self._settings, self._values = inputs, pool, settings, values
         batches = inputs.spec
-        plain, unlabelled = tf.data.DatasetSpec(batches), UnlabelledData.spec(batches)
+        plain, unlabelled = Counted.spec(batches), UnlabelledData.spec(batches)
         partly = PartlyLabelledData.spec(batches)
         specs: dict[str, tuple[Any, Any]] = {
             "gold": (plain, None),
@@ -100,10 +101,15 @@ class Frameworks:
         gold = _rows(table, oai.SERVER, "train")
         prior = self._prior(gold)
 
-        def server_data(number: int) -> GoldData:
-            return GoldData(self._training(gold, gold_epochs, _stream(seed, number, 2)), prior)
+        view = self.plus_view()
 
-        clients = _clients(lambda client, position: self._unlabelled(table, client, position, epochs, seed))
+        def server_data(number: int) -> GoldData:
+            return GoldData(*self._training(gold, gold_epochs, _stream(seed, number, 2), view), prior)
+
+        views = self._settings.label_views
+        clients = _clients(
+            lambda client, position: self._unlabelled(table, client, position, epochs, seed, view, views)
+        )
         return Federation(
             self._method(PseudoLabelPlus), self._settings.plus_rounds, epochs, self._tasks["plfl+"], clients,
             server_data if gold_epochs else None,
@@ -122,29 +128,51 @@ class Frameworks:
         method = Tested(self._method(FixMatch))
         return Federation(method, settings.fssfl_rounds, settings.epochs, self._tasks["fssfl"], _clients(data))
 
+    def plus_view(self) -> str:
+        """What PLFL+ trains on: with stored features, affine views of the images."""
+        return "affine" if self._inputs.on_features and self._settings.plus_views else "training"
+
     def plain(self, rows: pd.DataFrame) -> tf.data.Dataset:
         """Rows in order, once, as they are: for tests."""
         return self._inputs.batches(list(rows.path), self._pool.codes(rows), batch=self._settings.batch, shuffle=False)
 
-    def _training(self, rows: pd.DataFrame, epochs: int, seed: int) -> tf.data.Dataset:
-        return self._inputs.batches(
-            list(rows.path), self._pool.codes(rows), "training", batch=self._settings.batch, epochs=epochs, seed=seed
+    def _training(self, rows: pd.DataFrame, epochs: int, seed: int, view: str = "training") -> Counted:
+        batch = self._settings.batch
+        batches = self._inputs.batches(
+            list(rows.path), self._pool.codes(rows), view, batch=batch, epochs=epochs, seed=seed
         )
+        return Counted(batches, np.int32(epochs * -(-len(rows) // batch)))
 
     def _unlabelled(
-        self, table: pd.DataFrame, client: str, position: int, epochs: int, seed: int
+        self,
+        table: pd.DataFrame,
+        client: str,
+        position: int,
+        epochs: int,
+        seed: int,
+        view: str = "training",
+        label_views: int = 0,
     ) -> Callable[[int], UnlabelledData]:
         rows = _rows(table, client, "train")
-        paths, numbers = list(rows.path), np.arange(len(rows))
+        paths, numbers, batch = list(rows.path), np.arange(len(rows)), self._settings.batch
         prior = self._prior(_rows(table, oai.SERVER, "train"))
+        # Where nothing is augmented, another view would be the same image again.
+        label_views = label_views if self._inputs.augments(view) else 0
 
         def data(number: int) -> UnlabelledData:
             stream = _stream(seed, number, position)
-            batch = self._settings.batch
+            labelling = plain = self._inputs.batches(paths, numbers, batch=batch, shuffle=False)
+            if label_views:
+                views = self._inputs.batches(
+                    paths, numbers, view, batch=batch, epochs=label_views, seed=stream + 1, shuffle=False
+                )
+                labelling = plain.concatenate(views)
             return UnlabelledData(
-                self._inputs.batches(paths, numbers, batch=batch, shuffle=False),
-                self._inputs.batches(paths, numbers, "training", batch=batch, epochs=epochs, seed=stream),
+                labelling,
+                plain,
+                self._inputs.batches(paths, numbers, view, batch=batch, epochs=epochs, seed=stream),
                 self._pool.codes(rows),
+                np.int32(epochs),
                 np.random.default_rng(stream).random(len(rows), dtype=np.float32),
                 prior,
             )
@@ -168,7 +196,7 @@ class Frameworks:
             for view in ("weak", "strong")
         )
         pairs = tf.data.Dataset.zip((weak, strong)).map(lambda first, second: (first[0], second[0]))
-        return PartlyLabelledData(labelled, pairs)
+        return PartlyLabelledData(labelled, pairs, np.int32(steps))
 
     def _prior(self, gold: pd.DataFrame) -> np.ndarray:
         counts = np.bincount(self._pool.codes(gold), minlength=len(self._pool.classes))

@@ -3,6 +3,7 @@
 view          whole images           stored features
 "plain"       as they are            of the image
 "training"    affine (or plain)      of the image
+"affine"      affine                 of one of a few affine views
 "weak"        flip, light            of one of a few weak views
 "strong"      more, and cutout       of one of a few strong views
 """
@@ -71,21 +72,31 @@ class Inputs:
         seed: int = 0,
         shuffle: bool = True,
     ) -> tf.data.Dataset:
-        if view == "training":
-            view = self._settings.augment if self._settings.augment != "none" else "plain"
+        view = self._resolved(view)
         options: dict[str, Any] = {"batch": batch, "epochs": epochs, "seed": seed, "shuffle": shuffle}
         if not self.on_features:
             function = AUGMENTATIONS.get(view)
             return pipeline.of_files(paths, labels, self._image_reader, augment=function, **options)
-        views = 1 if view == "plain" else self._settings.views
+        views = self._views(view)
         read = features.Reader(tuple(self.model.input_shape[1:]), views)
         function = features.pick_view if views > 1 else None
         return pipeline.of_files(self._stored(paths, view), labels, read, augment=function, **options)
 
+    def augments(self, view: str) -> bool:
+        return self._resolved(view) != "plain"
+
+    def _resolved(self, view: str) -> str:
+        if view != "training":
+            return view
+        return self._settings.augment if self._settings.augment != "none" else "plain"
+
+    def _views(self, view: str) -> int:
+        return {"plain": 1, "affine": self._settings.plus_views}.get(view, self._settings.views)
+
     def prepare(self, paths: Sequence[str], *views: str) -> None:
         """Works out beforehand what `batches` will ask for, with a bar."""
         for view in views if self.on_features else ():
-            self._stored(paths, view)
+            self._stored(paths, self._resolved(view))
 
     def _stored(self, paths: Sequence[str], view: str) -> list[str]:
         keys = [(self._base_name, view, path) for path in paths]
@@ -93,7 +104,7 @@ class Inputs:
         if missing:
             files = features.stored_features(
                 missing, self._base, self._base_name, self._image_reader, CACHE / "features",
-                augment=AUGMENTATIONS.get(view), views=1 if view == "plain" else self._settings.views,
+                augment=AUGMENTATIONS.get(view), views=self._views(view),
                 title=f"features of {self.name}, {view}",
             )  # fmt: skip
             self._files.update({(self._base_name, view, path): file for path, file in zip(missing, files)})

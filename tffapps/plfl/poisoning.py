@@ -40,6 +40,7 @@ def poisoned(table: pd.DataFrame, framework: str, share: float, classes: list[st
 def ruin(contents: bytes, tiles: int) -> bytes:
     """A negative of the image, its tiles shuffled, under noise: nothing of the joint is left, the greys nearly are."""
     image = decode(contents)
+    tiles = min(tiles, *image.shape)
     rng = np.random.default_rng(np.frombuffer(contents[-24:-16], np.uint8))
     side = [length // tiles for length in image.shape]
     pieces = [

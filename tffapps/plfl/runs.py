@@ -16,7 +16,7 @@ from tffapps.evaluation import classification
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.training import train
-from tffapps.plfl import data, poisoning, tables
+from tffapps.plfl import data, figures, poisoning, tables
 from tffapps.plfl.frameworks import SPLITS, Federation, Frameworks
 from tffapps.plfl.inputs import Inputs
 from tffapps.runs import Run
@@ -56,11 +56,14 @@ def run_all(values: dict[str, Any]) -> None:
             records += [
                 network.run(method, seed, share)
                 for share in settings.poison
-                for seed in values["seeds"]
+                for seed in values["seeds"][: settings.poison_seeds or None]
                 for method in studied
             ]
             what_ran.setdefault("weights", network.inputs.weights)
-    tables.write_all(folder, records, pool, values, what_ran)
+    tables.write_all(folder, records, pool, values, what_ran, network.inputs.frozen)
+    if settings.preprocess == "knee":
+        examples = pool.table.groupby("label", sort=False).source.first()
+        figures.knee_steps(folder / "steps.png", [examples[label] for label in pool.classes], settings.contrast)
 
 
 class _Network:
@@ -70,7 +73,8 @@ class _Network:
         self, name: str, values: dict[str, Any], settings: plfl.Settings, pool: data.Pool, engine: Engine
     ) -> None:
         self._name, self._values, self._settings, self._pool, self._engine = name, values, settings, pool, engine
-        formats = images.formats_of(pool.table.path)
+        found = images.formats_of(pool.table.path)
+        formats = tuple(name for name in images.FORMATS if name in found or (name == "png" and settings.poison))
         self.inputs = Inputs(name, settings, len(pool.classes), values["weights"], formats)
         self._frameworks = Frameworks(self.inputs, pool, settings, values)
         self._aggregation = pick(Aggregation, values)
@@ -89,9 +93,7 @@ class _Network:
         table = self._pool.split(SPLITS[framework], seed)
         if poison:
             table = poisoning.poisoned(table, framework, poison, self._pool.classes, seed)
-        views = ("plain", "weak", "strong") if framework == "fssfl" else ("plain",)
-        self.inputs.prepare(list(table.path[table.client != oai.SERVER]), *views)
-        self.inputs.prepare(list(table.path[table.client == oai.SERVER]), "plain")
+        self._prepare(framework, table)
         federation = self._frameworks.of(framework, table, seed)
         name = f"{framework}-{self._name}-seed{seed}" + (f"-poison{poison:g}" if poison else "")
         context = cli.context(plfl.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
@@ -100,11 +102,22 @@ class _Network:
         fresh = self._values["fresh"] and name not in self._started
         self._started.add(name)
         with Run(plfl.results_folder(self._values), name, key, context, fresh) as run:
+            stored = run.latest() if run.finished else None
+            if stored is not None:  # no need to build a round
+                return run, stored[1][: len(weights)]
             weights = self._train(run, federation, weights, framework, table)
-            if not run.finished:
-                last = run.rounds().iloc[-1]
-                run.finish({metric: float(last[metric]) for metric in METRICS})
+            last = run.rounds().iloc[-1]
+            run.finish({metric: float(last[metric]) for metric in METRICS})
             return run, weights
+
+    def _prepare(self, framework: str, table: pd.DataFrame) -> None:
+        """Stored features, all at once and not in the middle of a round."""
+        self.inputs.prepare(list(table.path), "plain")
+        trained = table[table.split == "train"]
+        if framework == "fssfl":
+            self.inputs.prepare(list(trained.path[trained.client != oai.SERVER]), "weak", "strong")
+        if framework == "plfl+":
+            self.inputs.prepare(list(trained.path), self._frameworks.plus_view())
 
     def _key(
         self, framework: str, federation: Federation, identity: dict[str, Any], seed: int, poison: float
@@ -115,6 +128,12 @@ class _Network:
         own: dict[str, Any] = {"rounds": federation.rounds, "epochs": federation.epochs}
         if framework in AFTER_GOLD:
             own |= {"gold_epochs": self._settings.gold_epochs, "target_accuracy": self._settings.target_accuracy}
+        if framework == "plfl+":
+            own |= {
+                "view": self._frameworks.plus_view(),
+                "plus_views": self._settings.plus_views,
+                "label_views": self._settings.label_views,
+            }
         if framework == "fssfl":
             own |= {name: getattr(self._settings, name) for name in ("labelled_batch", "mu", "views")}
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,14 +43,18 @@ def comparison(records: Sequence[Record]) -> pd.DataFrame:
     return table
 
 
-def last_rounds(table: pd.DataFrame) -> pd.DataFrame:
-    """Of `comparison`: the server's model at the end of each framework."""
-    return table[table.site == oai.SERVER].groupby(["framework", "model"], sort=False).tail(1)
+def last_rounds(records: Sequence[Record]) -> pd.DataFrame:
+    """The server's model at the end of each framework: after the last round that a seed played."""
+    rows = []
+    for record in records:
+        scores = record.rounds.iloc[-1][list(METRICS)].to_dict()
+        who = {"framework": record.framework, "model": record.model, "seed": record.seed}
+        rows.append({**who, "rounds": len(record.rounds), **scores})
+    return over_seeds(pd.DataFrame(rows), ["framework", "model"], [*METRICS, "rounds"]).drop(columns="rounds_std")
 
 
-def best(table: pd.DataFrame) -> pd.DataFrame:
+def best(last: pd.DataFrame) -> pd.DataFrame:
     """Table 5.27: of each framework the network that did best. Chosen by test accuracy, as the thesis does."""
-    last = last_rounds(table)
     return last.loc[last.groupby("framework", sort=False).accuracy.idxmax()]
 
 
@@ -63,7 +68,7 @@ def pseudo_labels(records: Sequence[Record], classes: list[str]) -> pd.DataFrame
         }
         for record in records
         if "kept_0" in record.clients
-        for row in record.clients.to_dict("records")
+        for row in _every_client(record)
         for code, label in enumerate(classes)
     ]  # fmt: skip
     if not rows:
@@ -80,11 +85,32 @@ def pseudo_labels(records: Sequence[Record], classes: list[str]) -> pd.DataFrame
     return table
 
 
-def models(names: Sequence[str], size: int, channels: int, head: str, frozen: bool) -> pd.DataFrame:
-    """Tables 4.9 and 4.10: the thesis's networks at 224 × 224 × 3 with a frozen base, then those that ran here."""
-    wanted = [(name, 224, 3, "flatten256", True) for name in thesis.PARAMETERS]
-    wanted += [key for name in names if (key := (name, size, channels, head, frozen)) not in wanted]
-    return pd.DataFrame([_model_row(*key) for key in wanted])
+def _every_client(record: Record) -> list[dict[Any, Any]]:
+    """The reports of all rounds; a client that kept nothing is left out of a round and has kept 0."""
+    keys = pd.MultiIndex.from_product([record.rounds["round"], oai.CLIENTS], names=["round", "client"])
+    found = record.clients.set_index(["round", "client"]).reindex(keys, fill_value=0)
+    return found.reset_index().to_dict("records")
+
+
+def models(
+    wanted: Sequence[tuple[str, int, int, str, bool]], classes: int = 3, earlier: pathlib.Path | None = None
+) -> pd.DataFrame:
+    """Tables 4.9 and 4.10: the thesis's networks at 224 × 224 × 3 with a frozen base, then `wanted` ones.
+
+    `wanted` are (network, size, channels, head, frozen). Counting takes seconds a network: rows that an `earlier`
+    table has are taken from it.
+    """
+    keys = dict.fromkeys([*((name, 224, 3, "flatten256", True, 3) for name in thesis.PARAMETERS)])
+    keys.update(dict.fromkeys((*key, classes) for key in wanted))
+    known: list[Any] = pd.read_csv(earlier).to_dict("records") if earlier is not None and earlier.exists() else []
+    rows: list[Any] = []
+    for key in keys:
+        identity = _identity(*key)
+        found = [row for row in known if {name: row.get(name) for name in identity} == identity]
+        rows.append(found[0] if found else {**identity, **_sizes(*key)})
+    # Whole numbers also where a row has none: as floats they would be written with six digits.
+    whole = [f"{paper}{kind}" for paper in ("", "paper_") for kind in _KINDS]
+    return pd.DataFrame(rows).astype(dict.fromkeys(whole, "Int64"))
 
 
 def times(records: Sequence[Record]) -> pd.DataFrame:
@@ -141,7 +167,7 @@ def confusion_counts(records: Sequence[Record], classes: list[str]) -> dict[tupl
 
 def poisoning_table(records: Sequence[Record]) -> pd.DataFrame:
     """The server's scores after the last round against the share of client1's data that is spoilt."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "framework": record.framework, "model": record.model, "what": poisoning.KINDS[record.framework],
             "share": record.poison, "seed": record.seed,
@@ -150,26 +176,32 @@ def poisoning_table(records: Sequence[Record]) -> pd.DataFrame:
         for record in records
         if record.framework in poisoning.KINDS
     ]  # fmt: skip
-    if not any(row["share"] for row in rows):
+    seeds = {row["seed"] for row in rows if row["share"]}
+    rows = [row for row in rows if row["seed"] in seeds]  # the same with and without poison
+    if not rows:
         return pd.DataFrame()
     by = ["framework", "model", "what", "share"]
     return over_seeds(pd.DataFrame(rows).sort_values([*by[:2], "share"]), by, ["accuracy", "macro_f1"])
 
 
 def write_all(
-    folder: pathlib.Path, records: Sequence[Record], pool: Pool, values: dict[str, Any], what_ran: dict[str, str]
+    folder: pathlib.Path,
+    records: Sequence[Record],
+    pool: Pool,
+    values: dict[str, Any],
+    what_ran: dict[str, str],
+    frozen: bool,
 ) -> None:
     from tffapps.plfl import figures
     from tffapps.plfl.frameworks import SPLITS
 
     settings = settings_of(values)
     clean = [record for record in records if not record.poison]
-    scores = comparison(clean)
-    frozen = "frozen" in what_ran["weights"]
+    last = last_rounds(clean)
     kinds = list(dict.fromkeys(SPLITS[record.framework] for record in clean))
     found = {
-        "comparison": scores,
-        "best": best(scores),
+        "comparison": comparison(clean),
+        "best": best(last),
         "pseudo_labels": pseudo_labels(clean, pool.classes),
         "times": times(clean),
         "splits": splits(pool, kinds, values["seeds"]),
@@ -179,10 +211,10 @@ def write_all(
     for name, table in found.items():
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
-    sizes = models(settings.models, settings.size, settings.channels, settings.head, frozen)
-    write_table(folder / "models.csv", sizes)
+    wanted = [(name, settings.size, settings.channels, settings.head, frozen) for name in settings.models]
+    write_table(folder / "models.csv", models(wanted, len(pool.classes), folder / "models.csv"))
     figures.draw_all(folder, records, pool, found, what_ran)
-    shown = last_rounds(scores)[["framework", "model", "round", "accuracy", "f1", "macro_f1", "auroc", "seeds"]]
+    shown = last[["framework", "model", "rounds", "accuracy", "f1", "macro_f1", "auroc", "seeds"]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
 
@@ -200,6 +232,8 @@ def _comparison_rows(record: Record) -> list[dict[str, Any]]:
             for prefix, labels in (("test", against), ("truth", "true, all images")):
                 if f"{prefix}_0_0" in client:
                     counts = _counts(client, prefix, _class_count(client, prefix))
+                    if not counts.sum():  # plfl+ holds nothing out
+                        continue
                     found = classification.scores_of_counts(counts)
                     measured = {metric: found[metric] for metric in METRICS}
                     rows.append({**who, "round": number, "site": client["client"], "labels": labels, **measured})
@@ -215,17 +249,26 @@ def _counts(row: Any, prefix: str, classes: int) -> np.ndarray:
     return np.array([[int(row[f"{prefix}_{i}_{j}"]) for j in range(classes)] for i in range(classes)])
 
 
-def _model_row(name: str, size: int, channels: int, head: str, frozen: bool) -> dict[str, Any]:
+_KINDS = ("trainable", "non_trainable", "total")
+
+
+def _identity(name: str, size: int, channels: int, head: str, frozen: bool, classes: int) -> dict[str, Any]:
+    base = "frozen" if frozen else "trained"
+    shape = {"size": size, "channels": channels, "head": head, "base": base, "classes": classes}
+    return {"model": name, **shape, "keras": metadata.version("keras")}
+
+
+def _sizes(name: str, size: int, channels: int, head: str, frozen: bool, classes: int) -> dict[str, Any]:
     from models import classifiers
 
     network = classifiers.build(
-        name, input_shape=(size, size, channels), classes=3, head=head, trainable_base=not frozen
+        name, input_shape=(size, size, channels), classes=classes, head=head, trainable_base=not frozen
     )
     trained, whole = (sum(int(np.prod(w.shape)) for w in ws) for ws in (network.trainable_weights, network.weights))
-    row: dict[str, Any] = {"model": name, "size": size, "head": head, "base": "frozen" if frozen else "trained"}
-    for kind, count in (("trainable", trained), ("non_trainable", whole - trained), ("total", whole)):
+    row: dict[str, Any] = {}
+    for kind, count in zip(_KINDS, (trained, whole - trained, whole)):
         row |= {kind: count, f"{kind}_mb": round(count * 4 / 2**20, 2)}
-    if (size, head, frozen) == (224, "flatten256", True) and name in thesis.PARAMETERS:
-        for place, kind in enumerate(("trainable", "non_trainable", "total")):
+    if (size, head, frozen, classes) == (224, "flatten256", True, 3) and name in thesis.PARAMETERS:
+        for place, kind in enumerate(_KINDS):
             row |= {f"paper_{kind}": thesis.PARAMETERS[name][place], f"paper_{kind}_mb": thesis.MEGABYTES[name][place]}
     return row

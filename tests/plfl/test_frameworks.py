@@ -1,0 +1,199 @@
+"""Federations over a small stand-in: what they reduce to, and a frozen base whose features are stored."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+from tests.conftest import largest_difference
+from tffapps import cli
+from tffapps.data import knees, oai
+from tffapps.data.images import Reader
+from tffapps.engine import open_engine
+from tffapps.federated.cohort import Client, play
+from tffapps.federated.fedavg import FedAvg
+from tffapps.federated.round import build_round
+from tffapps.federated.task import Task, cross_entropy
+from tffapps.plfl import APP, inputs, settings_of
+from tffapps.plfl.data import Pool
+from tffapps.plfl.frameworks import Frameworks
+
+EPOCHS = 3
+FLAGS = ["--profile", "smoke", "--size", "32", "--freeze", "yes", "--epochs", str(EPOCHS)]
+FLAGS += ["--optimizer", "sgd", "--learning-rate", "0.05", "--schedule", "constant", "--head", "flatten256"]
+FLAGS += ["--batch", "32", "--augment", "affine"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("place")
+
+
+@pytest.fixture(autouse=True)
+def in_place(place, monkeypatch):
+    """Features are kept below the working folder."""
+    monkeypatch.chdir(place)
+
+
+@pytest.fixture(scope="module")
+def pool(place):
+    folder = knees.write_knees(place / "knees", images=80, size=32, progress=False)
+    return Pool("stand-in", oai.read_oai(folder), list(oai.LABELS.values()), "key")
+
+
+class Setup:
+    """One network with its frameworks, for these flags."""
+
+    def __init__(self, pool, *flags):
+        values = cli.parse(APP, [*FLAGS, *flags])
+        settings = settings_of(values)
+        self.settings, self.pool = settings, pool
+        self.inputs = inputs.Inputs("tiny", settings, len(pool.classes), "random", ("png",))
+        self.start, self.identity = self.inputs.initial(0)
+        self.frameworks = Frameworks(self.inputs, pool, settings, values)
+
+    def federation(self, name, seed=0):
+        kind = {"csfl": "csfl", "fssfl": "fssfl"}.get(name, "plfl")
+        return self.frameworks.of(name, self.pool.split(kind, seed), seed)
+
+    def play(self, round_, clients):
+        with open_engine("in-process"):
+            return play(round_, round_.start(self.start), clients, 1, len(clients))
+
+
+@pytest.fixture(scope="module")
+def stored(pool):
+    return Setup(pool, "--augment", "none", "--lambda-u", "0")
+
+
+def test_fssfl_without_the_unlabelled_loss_is_supervised_training(stored):
+    assert stored.inputs.on_features and len(stored.start) == 4  # the head alone: no BatchNorm
+    federation = stored.federation("fssfl")
+    found = stored.play(build_round(federation.task, federation.method), federation.clients)
+    task = Task.of_batches(stored.inputs.model, stored.inputs.spec, cross_entropy)
+    supervised = build_round(task, FedAvg(learning_rate=0.05))
+    table = stored.pool.split("fssfl", 0)
+    examples, models = [], []
+    for client in federation.clients:
+        labelled = Client(client.name, lambda number, client=client: client.batches(number).training.labelled)
+        alone = stored.play(supervised, [labelled])
+        report = found.reports[client.name]
+        own = table[(table.client == client.name) & (table.split == "train") & table.labelled]
+        # Every labelled image in every epoch, about four unlabelled ones with each two of them.
+        assert report["examples"] - report["unlabelled"] == alone.examples == EPOCHS * len(own)
+        assert report["unlabelled"] > 1.5 * alone.examples and report["loss"] == pytest.approx(alone.loss, abs=1e-5)
+        examples.append(report["examples"])
+        models.append(alone.state.weights)
+    expected = [np.average(arrays, axis=0, weights=examples) for arrays in zip(*models)]
+    assert largest_difference(found.state.weights, expected) < 1e-5
+    assert largest_difference(expected, stored.start) > 1e-3
+
+
+def test_a_known_label_and_no_other_reaches_fssfl(stored):
+    """The labels that come with unlabelled images do not exist; those that come with labelled ones are the table's."""
+    table = stored.pool.split("fssfl", 0)
+    for client in stored.federation("fssfl").clients:
+        data = client.batches(1)
+        own = table[(table.client == client.name) & (table.split == "train")]
+        labels = np.concatenate([labels for _, labels in data.training.labelled.as_numpy_iterator()])
+        assert sorted(labels) == sorted([*stored.pool.codes(own[own.labelled])] * EPOCHS)
+        assert data.training.unlabelled.element_spec == (stored.inputs.spec[0],) * 2
+        tested = np.concatenate([labels for _, labels in data.test.as_numpy_iterator()])
+        test = table[(table.client == client.name) & (table.split == "test")]
+        assert tested.tolist() == stored.pool.codes(test).tolist()
+
+
+def same(image, seed):
+    return image
+
+
+def test_stored_features_train_like_whole_images(pool, stored, monkeypatch):
+    monkeypatch.setitem(inputs.AUGMENTATIONS, "affine", same)  # else a frozen base without augmentation stores features
+    whole = Setup(pool, "--augment", "affine")
+    assert not whole.inputs.on_features and whole.inputs.frozen and stored.inputs.on_features
+    results = []
+    for setup in (whole, stored):
+        federation = setup.federation("csfl")
+        results.append(setup.play(build_round(federation.task, federation.method), federation.clients))
+    images, features = results
+    base, head = images.state.weights[:-4], images.state.weights[-4:]
+    assert largest_difference(base, whole.start[:-4]) == 0
+    assert largest_difference(whole.start[-4:], stored.start) == 0
+    assert largest_difference(head, features.state.weights) < 2e-3
+    moved = [np.abs(after - before).max() for after, before in zip(head, stored.start)]
+    assert min(moved) > 4e-3  # the tolerance would not hide a head that was left alone
+    assert images.examples == features.examples and images.loss == pytest.approx(features.loss, abs=2e-3)
+    counts = [name for name in images.reports["client1"] if name.startswith("test_")]
+    for client in oai.CLIENTS:
+        assert sum(images.reports[client][name] for name in counts) > 0
+        assert [images.reports[client][name] for name in counts] == [features.reports[client][name] for name in counts]
+
+
+def test_other_weights_are_other_features(pool):
+    """Random bases of two seeds are two bases, and going back to the first gives its features again."""
+    setup = Setup(pool, "--augment", "none")
+    rows = pool.table[:4]
+
+    def features(seed):
+        setup.inputs.initial(seed)
+        return next(setup.frameworks.plain(rows).as_numpy_iterator())[0]
+
+    first, other, again = features(0), features(1), features(0)
+    assert np.array_equal(first, again) and np.abs(first - other).max() > 0.1
+    base, _ = inputs.classifiers.split_base(setup.inputs.network)
+    images = np.stack([Reader((32, 32), 1)(tf.constant(path)) for path in rows.path])
+    np.testing.assert_allclose(first, base(images), atol=np.abs(first).max() * 2**-10)
+
+
+def test_the_server_takes_part_with_its_images_times_epochs(pool):
+    without = Setup(pool, "--augment", "none")
+    taking_part = Setup(pool, "--augment", "none", "--server-in-average")
+    table = pool.split("plfl", 0)
+    gold = ((table.client == oai.SERVER) & (table.split == "train")).sum()
+    assert taking_part.federation("plfl").method.server_examples == EPOCHS * gold > 0
+    assert without.federation("plfl").method.server_examples == 0
+
+
+def test_every_framework_has_its_rounds_and_clients(stored):
+    found = {name: stored.federation(name) for name in ("gold", "csfl", "plfl", "plfl+", "fssfl")}
+    settings = stored.settings
+    assert {name: (one.rounds, one.epochs) for name, one in found.items()} == {
+        "gold": (1, settings.gold_epochs),
+        "csfl": (settings.csfl_rounds, settings.epochs),
+        "plfl": (settings.plfl_rounds, settings.epochs),
+        "plfl+": (settings.plus_rounds, settings.plus_epochs),
+        "fssfl": (settings.fssfl_rounds, settings.epochs),
+    }
+    assert [client.name for client in found["gold"].clients] == ["server"]
+    assert all(
+        [client.name for client in found[name].clients] == ["client1", "client2"] for name in found if name != "gold"
+    )
+
+
+def test_every_client_and_round_has_random_numbers_of_its_own(stored):
+    clients = stored.federation("plfl").clients
+    draws = {(client.name, number): tuple(client.batches(number).draw[:20]) for client in clients for number in (1, 2)}
+    assert len(set(draws.values())) == 4
+    assert tuple(clients[0].batches(1).draw[:20]) == draws["client1", 1]
+    assert tuple(stored.federation("plfl", seed=1).clients[0].batches(1).draw[:20]) not in draws.values()
+    first, again, second = (
+        np.concatenate([rows for _, rows in clients[0].batches(number).training.as_numpy_iterator()])
+        for number in (1, 1, 2)
+    )
+    assert np.array_equal(first, again) and not np.array_equal(first, second)
+    assert sorted(first) == sorted(second) == sorted(list(range(len(first) // EPOCHS)) * EPOCHS)
+
+
+def test_plfl_clients_see_row_numbers_and_no_labels(pool, stored):
+    table = pool.split("plfl", 0)
+    relabelled = table.assign(label=np.where(table.client == oai.SERVER, table.label, "severe"))
+    for name in ("plfl", "plfl+"):
+        first, second = (stored.frameworks.of(name, one, 0).clients[0].batches(1) for one in (table, relabelled))
+        for part in ("labelling", "testing", "training"):
+            for one, other in zip(*(getattr(data, part).as_numpy_iterator() for data in (first, second))):
+                assert np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])
+        assert np.array_equal(first.draw, second.draw) and np.array_equal(first.prior, second.prior)
+        assert set(second.truth) == {2} and len(set(first.truth)) == 3
+        gold = table[(table.client == oai.SERVER) & (table.split == "train")]
+        shares = pd.Series(pool.codes(gold)).value_counts(normalize=True).sort_index()
+        np.testing.assert_allclose(first.prior, shares, rtol=1e-6)
