@@ -86,6 +86,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         **_FROM_SCRATCH,
         "epochs": 5,
         "gold_epochs": 30,
+        "plus_rounds": 5,
         "labelled_batch": 8,
         "poison": (1.0,),
         "poison_seeds": 1,
