@@ -96,7 +96,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "models": ("mobilenetv2", "densenet169", "densenet201"),
         "optimizer": "adam",
         "learning_rate": 1e-4,
-        "poison": (0.5, 1.0),
+        "poison": (1.0,),
     },
 }
 
