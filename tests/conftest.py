@@ -2,11 +2,15 @@
 
 import logging
 import os
+import signal
 
 import numpy as np
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# A shell starts what it puts in the background with SIGINT ignored, and the programs under test would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 
 
