@@ -203,8 +203,9 @@ def test_the_arrays_of_two_clients_differ():
 
 def test_the_result_can_be_the_mean_over_rounds(tiny_task, tiny_weights):
     round_ = build_round(tiny_task, FedAvg(learning_rate=0.1, average_from=2))
-    state, seen, results = round_.start(tiny_weights), [], []
+    seen, results = [], []
     with open_engine("in-process"):
+        state = round_.start(tiny_weights)
         for _ in range(3):
             state, _, _ = round_.next(state, [0, 1], [dataset(0), dataset(1)])
             seen.append(state.weights)
