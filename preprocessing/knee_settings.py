@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from preprocessing.files import Rejected
+
 CONTRASTS = ("clahe", "equalize")
 
 
-class KneeRejected(Exception):
-    """The image cannot be used. The text says why: "what is wrong: what was measured, and the limit"."""
+class KneeRejected(Rejected):
+    """Not a knee that can be used."""
 
 
 @dataclasses.dataclass(frozen=True)

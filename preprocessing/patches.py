@@ -24,7 +24,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from preprocessing.knee_files import UserError, write
+from preprocessing.files import UserError, write
 from preprocessing.patches_command import PatchSettings
 from preprocessing.slides import Slide
 

@@ -17,19 +17,17 @@ import json
 import logging
 import math
 import os
-import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from preprocessing.knee_files import UserError, make_writable, write
+from preprocessing import command
+from preprocessing.files import UserError, make_writable, write
+from preprocessing.progress import track
 
+NAME = "patches"
 SETTINGS = "settings.json"
 TIFF_SUFFIXES = (".svs", ".tif", ".tiff")
 OPENSLIDE_SUFFIXES = (".bif", ".mrxs", ".ndpi", ".scn", ".svslide", ".vms", ".vmu")  # only OpenSlide reads these
-_SECONDS_BETWEEN_LINES = 10.0
-_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,20 +58,13 @@ class PatchSettings:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 done but some slide could not be read or gave nothing, 2 wrong use, 3 stopped."""
     options = _parser().parse_args(arguments)
-    try:
-        return _run(options)
-    except UserError as error:
-        return _say(f"error: {error}", 2)
-    except OSError as error:  # reading is never the cause: a slide that cannot be read is a UserError
-        return _say(f"stopped: cannot write {error.filename or options.target}: {error.strerror}", 3)
-    except KeyboardInterrupt:
-        return _say("stopped by the user; run the same command again for the rest", 3)
+    return command.run(NAME, _run, options, options.target)
 
 
 def _parser() -> argparse.ArgumentParser:
     default = PatchSettings()
     parser = argparse.ArgumentParser(
-        prog="python -m preprocessing.patches",
+        prog=f"python -m preprocessing.{NAME}",
         description="Cuts whole slides into square patches and keeps those that show tissue.",
     )
     parser.add_argument("source", metavar="SLIDE_OR_FOLDER", type=Path, help="a slide, or a folder of slides")
@@ -113,13 +104,13 @@ def _run(options: argparse.Namespace) -> int:
             if len(slides) == 1:
                 raise
             failed += 1
-            _say(f"left out: {error}", 1)
+            command.say(NAME, f"left out: {error}", 1)
             continue
         print(f"{name}: {mine} patches kept, {others} dropped", flush=True)
         kept, dropped = kept + mine, dropped + others
     print(f"{len(slides)} slides: {kept} patches kept, {dropped} dropped, {failed} slides left out")
     if not kept:
-        return _say(f"no patch was kept; is --tissue {settings.tissue:g} too high?", 1)
+        return command.say(NAME, f"no patch was kept; is --tissue {settings.tissue:g} too high?", 1)
     return 1 if failed else 0
 
 
@@ -175,27 +166,7 @@ def _cut(name: str, path: Path, target: Path, settings: PatchSettings) -> tuple[
         cut = patches.Cut(slide, name, target, settings)
         rows = patches.read_table(table, target)
         if not cut.is_complete(rows):
-            rows = sorted(_track(cut.run(), cut.total, name), key=lambda row: (row.y, row.x))
+            rows = sorted(track(cut.run(), cut.total, name, unit="patch"), key=lambda row: (row.y, row.x))
             patches.write_table(table, rows)
     kept = sum(row.kept for row in rows)
     return kept, len(rows) - kept
-
-
-def _track(items: Iterable[_T], total: int, what: str) -> Iterator[_T]:
-    """A bar on a terminal, now and then a line in a log file."""
-    if sys.stderr.isatty():
-        from tqdm import tqdm
-
-        yield from tqdm(items, total=total, desc=what, unit="patch", leave=False)
-        return
-    last = time.monotonic()
-    for count, item in enumerate(items, 1):
-        yield item
-        if count == total or time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            print(f"{what}: {count}/{total}", file=sys.stderr, flush=True)
-
-
-def _say(text: str, status: int) -> int:
-    print(f"preprocessing.patches: {text}", file=sys.stderr)
-    return status

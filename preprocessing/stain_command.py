@@ -16,23 +16,31 @@ import csv
 import dataclasses
 import io
 import os
-import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preprocessing.knee_files import SUFFIXES, UserError, as_png, list_files, make_writable, read, write
-from preprocessing.knee_settings import KneeRejected
+from preprocessing import command
+from preprocessing.files import (
+    Rejected,
+    UserError,
+    as_png,
+    check_distinct,
+    list_files,
+    make_writable,
+    read_image,
+    write,
+)
+from preprocessing.progress import track
 from preprocessing.stain_settings import METHODS, StainRejected, StainSettings
 
 if TYPE_CHECKING:
     import numpy as np
 
+NAME = "stain"
 TABLE = "stains.csv"
 COLUMNS = ("file", "h_red", "h_green", "h_blue", "e_red", "e_green", "e_blue", "ok", "reason")
 _FILES_AT_ONCE, _BYTES_AT_ONCE = 32, 2**22  # for each thread: enough to be worked on as a stack, few for memory
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,35 +59,21 @@ class _Row:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 done with no patch separated, 2 wrong use, 3 stopped halfway."""
     options = _parser().parse_args(arguments)
-    try:
-        return _run(options)
-    except UserError as error:
-        return _say(f"error: {error}", 2)
-    except OSError as error:  # reading is never the cause: a patch that cannot be opened gets a reason
-        return _say(f"stopped: cannot write {error.filename or options.out}: {error.strerror}", 3)
-    except KeyboardInterrupt:
-        return _say("stopped by the user; run the same command again", 3)
+    return command.run(NAME, _run, options, options.out)
 
 
 def _parser() -> argparse.ArgumentParser:
     default = StainSettings()
     parser = argparse.ArgumentParser(
-        prog="python -m preprocessing.stain",
+        prog=f"python -m preprocessing.{NAME}",
         description="Measures the stains of every H&E patch below a folder; with a target, gives them all its stains.",
     )
     parser.add_argument("source", metavar="IN", type=Path, help="folder of patches, in any sub-folders")
     parser.add_argument("out", metavar="OUT", type=Path, help=f"folder for {TABLE} and, with --target, the patches")
     parser.add_argument("--method", choices=METHODS, default=default.method, help="how (default %(default)s)")
     parser.add_argument("--target", type=Path, metavar="FILE", help="a patch whose stains all shall have")
-    parser.add_argument("--workers", type=_positive, metavar="N", help="threads (default: one for each core)")
+    parser.add_argument("--workers", type=command.positive, metavar="N", help="threads (default: one for each core)")
     return parser
-
-
-def _positive(text: str) -> int:
-    with contextlib.suppress(ValueError):
-        if int(text) > 0:
-            return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -87,15 +81,15 @@ def _run(options: argparse.Namespace) -> int:
     settings = StainSettings(method=options.method)
     target = _read_target(options.target, settings) if options.target else None
     if target:
-        _check_names(files)
+        check_distinct((file, as_png(file)) for file in files)
     make_writable(options.out)
 
     blocks = [files[start : start + _FILES_AT_ONCE] for start in range(0, len(files), _FILES_AT_ONCE)]
-    rows: list[_Row] = []
     with concurrent.futures.ThreadPoolExecutor(options.workers or os.cpu_count() or 1) as pool:
         tasks = [pool.submit(_do_block, block, options.source, options.out, settings, target) for block in blocks]
         try:
-            rows.extend(_track(tasks, len(files)))
+            found = (row for task in tasks for row in task.result())
+            rows = list(track(found, len(files), NAME, unit="patch"))
         finally:
             pool.shutdown(cancel_futures=True)
     write(options.out / TABLE, _table(rows))
@@ -106,7 +100,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"  {count} {kind}")
     print(f"matrices and reasons: {options.out / TABLE}")
     if not done:
-        return _say(f"no patch could be separated; see {options.out / TABLE}", 1)
+        return command.say(NAME, f"no patch could be separated; see {options.out / TABLE}", 1)
     return 0
 
 
@@ -115,20 +109,11 @@ def _read_target(path: Path, settings: StainSettings) -> _Target:
 
     try:
         result = stain.separate(_decode(path)[None], settings)
-    except StainRejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{path}: cannot be the target: {rejected}") from None
     if not result.ok[0]:
         raise UserError(f"{path}: cannot be the target: {result.reasons[0]}")
     return _Target(result.matrices[0], stain.strength(result.densities)[0])
-
-
-def _check_names(files: list[Path]) -> None:
-    """No result may take another's place, such as that of x.jpg the one of x.jpg.png."""
-    seen: dict[Path, Path] = {}
-    for file in files:
-        other = seen.setdefault(as_png(file), file)
-        if other != file:
-            raise UserError(f"{other} and {file} would both become {as_png(file)}; rename one")
 
 
 def _do_block(
@@ -140,7 +125,7 @@ def _do_block(
     for file, row in rows.items():
         try:
             image = _decode(source / file)
-        except StainRejected as rejected:
+        except Rejected as rejected:
             row.reason = str(rejected)
             if target:
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -174,20 +159,13 @@ def _do_stack(same: list[tuple[_Row, np.ndarray]], out: Path, settings: StainSet
 
 
 def _decode(path: Path) -> np.ndarray:
-    """RGB or, with opacity, RGBA (height, width, 3 or 4). Raises `StainRejected`."""
+    """RGB or, with opacity, RGBA (height, width, 3 or 4). Raises `Rejected`."""
     import cv2
     import numpy as np
 
-    from preprocessing import knee
+    from preprocessing import image_bytes
 
-    if path.suffix.lower() not in SUFFIXES:
-        raise StainRejected(f"not an image: its name ends in {path.suffix or 'nothing'!r}")
-    try:
-        contents = read(path)
-        knee.decode(contents)  # only for its checks: OpenCV fills up damaged files without a word
-    except KneeRejected as rejected:
-        raise StainRejected(" ".join(str(rejected).split())) from None
-    image = cv2.imdecode(np.frombuffer(contents, np.uint8), cv2.IMREAD_UNCHANGED)
+    image = image_bytes.decode(read_image(path), cv2.IMREAD_UNCHANGED)
     if image.dtype != np.uint8:
         raise StainRejected(f"not 8 bits: its values are {image.dtype}, 0 to 255 are needed")
     if image.ndim != 3:
@@ -210,27 +188,3 @@ def _table(rows: list[_Row]) -> bytes:
         numbers = [""] * 6 if row.matrix is None else [f"{number:.6f}" for number in row.matrix.T.ravel()]
         table.writerow([row.file.as_posix(), *numbers, row.matrix is not None, row.reason])
     return text.getvalue().encode(errors="surrogateescape")
-
-
-def _track(tasks: list[concurrent.futures.Future[list[_Row]]], total: int) -> Iterator[_Row]:
-    """A bar on a terminal, now and then a line in a log file."""
-    if sys.stderr.isatty():
-        from tqdm import tqdm
-
-        with tqdm(total=total, desc="stain", unit="patch", leave=False) as bar:
-            for task in tasks:
-                yield from task.result()
-                bar.update(len(task.result()))
-        return
-    last, count = time.monotonic(), 0
-    for task in tasks:
-        yield from task.result()
-        count += len(task.result())
-        if count == total or time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            print(f"stain: {count}/{total}", file=sys.stderr, flush=True)
-
-
-def _say(text: str, status: int) -> int:
-    print(f"preprocessing.stain: {text}", file=sys.stderr)
-    return status

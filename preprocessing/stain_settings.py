@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from preprocessing.files import Rejected
+
 METHODS = ("vahadane", "macenko")
 
 
-class StainRejected(Exception):
-    """The file cannot be used. The text says why: "what is wrong: what was measured, and the limit"."""
+class StainRejected(Rejected):
+    """Not a patch whose stains can be measured."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import TypeVar
 
-T = TypeVar("T")
-_SECONDS_BETWEEN_LINES = 10.0
+from preprocessing.progress import track
+
+__all__ = ["Progress", "track"]
 
 
 class Progress:
@@ -44,20 +43,3 @@ class Progress:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         if self._bar is not None:
             self._bar.close()
-
-
-def track(items: Iterable[T], total: int, what: str, show: bool = True) -> Iterator[T]:
-    """Yields the items and shows on stderr how many of them have come."""
-    if not show:
-        yield from items
-    elif sys.stderr.isatty():
-        from tqdm import tqdm
-
-        yield from tqdm(items, total=total, desc=what, unit="image", leave=False)
-    else:
-        last = time.monotonic()
-        for count, item in enumerate(items, 1):
-            yield item
-            if count == total or time.monotonic() - last >= _SECONDS_BETWEEN_LINES:
-                last = time.monotonic()
-                print(f"{what}: {count}/{total}", file=sys.stderr, flush=True)

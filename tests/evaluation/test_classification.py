@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from models.classifiers import build
 from tffapps.evaluation import classification
-from tffapps.evaluation.classification import SCORES, confusion, per_class, predict, scores
+from tffapps.evaluation.classification import SCORES, confusion, examples_of, per_class, predict, scores
 
 CLASSES = ["a", "b", "c"]
 LABELS = np.array([0, 0, 1, 2])
@@ -98,6 +98,13 @@ def test_confusion_has_true_rows():
     assert table.index.tolist() == table.columns.tolist() == CLASSES
     assert (table.index.name, table.columns.name) == ("true", "predicted")
     assert table.loc["a", "b"] == 1 and table.loc["b", "a"] == 0
+
+
+def test_a_confusion_matrix_as_examples():
+    counts = confusion(LABELS, PROBABILITIES, CLASSES).to_numpy()
+    labels, certain = examples_of(counts)
+    assert sorted(zip(labels, certain.argmax(axis=1))) == [(0, 0), (0, 1), (1, 1), (2, 1)]
+    assert confusion(labels, certain, CLASSES).to_numpy().tolist() == counts.tolist()
 
 
 def test_per_class_by_hand():

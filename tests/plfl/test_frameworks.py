@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
+from models import classifiers
 from tests.conftest import largest_difference
 from tffapps import cli
 from tffapps.data import knees, oai
@@ -48,7 +49,7 @@ class Setup:
         values = cli.parse(APP, [*FLAGS, *flags])
         settings = settings_of(values)
         self.settings, self.pool = settings, pool
-        self.inputs = inputs.Inputs("tiny", settings, len(pool.classes), "random", ("png",))
+        self.inputs = inputs.inputs_of("tiny", settings, len(pool.classes), "random", ("png",))
         self.start, self.identity = self.inputs.initial(0)
         self.frameworks = Frameworks(self.inputs, pool, settings, values)
 
@@ -140,7 +141,7 @@ def test_other_weights_are_other_features(pool):
 
     first, other, again = features(0), features(1), features(0)
     assert np.array_equal(first, again) and np.abs(first - other).max() > 0.1
-    base, _ = inputs.classifiers.split_base(setup.inputs.network)
+    base, _ = classifiers.split_base(setup.inputs.network)
     images = np.stack([Reader((32, 32), 1)(tf.constant(path)) for path in rows.path])
     np.testing.assert_allclose(first, base(images), atol=np.abs(first).max() * 2**-10)
 

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tffapps import cli
 from tffapps.data import knees, oai
-from tffapps.plfl import tables, thesis
+from tffapps.plfl import APP, figures, tables, thesis
 from tffapps.plfl.data import Pool
 from tffapps.plfl.runs import Record
 from tffapps.results import write_table
@@ -127,6 +128,17 @@ def test_counted_networks_are_not_counted_again(models, tmp_path, monkeypatch):
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "models.csv").read_text()
     with pytest.raises(TypeError):  # two classes: another network
         tables.models(wanted, 2, tmp_path / "models.csv")
+
+
+@pytest.mark.parametrize("flags", [[], ["--fresh"]])
+def test_networks_are_counted_again_with_fresh(flags, pool, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(tables, "models", lambda *arguments: given.append(arguments) or pd.DataFrame())
+    monkeypatch.setattr(figures, "draw_all", lambda *arguments: None)
+    values = cli.parse(APP, ["--profile", "smoke", "--size", "32", *flags])
+    what_ran = {"data": "stand-in", "weights": "random"}
+    tables.write_all(tmp_path, [gold(0, 0.5), plfl(0, 0.6)], pool, values, what_ran, False)
+    assert given == [([("tiny", 32, 1, "gap", False)], 3, None if flags else tmp_path / "models.csv")]
 
 
 def test_a_seed_that_stopped_early_counts_with_its_last_round():

@@ -10,6 +10,7 @@ import pytest
 
 from preprocessing.knee import decode, preprocess
 from preprocessing.knee_command import main
+from tests.preprocessing.folders import write_files
 from tests.preprocessing.knees import knee, png
 
 ROOT = Path(__file__).parents[2]
@@ -28,11 +29,7 @@ def folder(tmp_path):
         "4/half.png": png(knee(left=-0.1, right=0.6)),
         "notes.txt": b"hello",
     }
-    for name, data in contents.items():
-        path = tmp_path / "in" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return tmp_path / "in"
+    return write_files(tmp_path / "in", contents)
 
 
 def files(folder):

@@ -9,6 +9,7 @@ import pytest
 
 from preprocessing.stain import StainSettings, matrices_of, normalise, separate, strength
 from preprocessing.stain_command import main
+from tests.preprocessing.folders import write_files
 from tests.preprocessing.stains import patches
 
 ROOT = Path(__file__).parents[2]
@@ -36,11 +37,7 @@ def folder(tmp_path):
         "b/cut.png": png(images[0])[:-3000],
         "notes.txt": b"hello",
     }
-    for name, data in contents.items():
-        path = tmp_path / "in" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return tmp_path / "in"
+    return write_files(tmp_path / "in", contents)
 
 
 def rows(out):

@@ -6,6 +6,8 @@ leaves no half of one.
 
     <folder>/3f/a2/3fa2….png        the function's answer
     <folder>/3f/a2/3fa2….json       why the function rejected the image
+
+`cached_images` is for functions of one image; `tffapps.data.made` keeps those of whole stacks in the same way.
 """
 
 from __future__ import annotations
@@ -14,14 +16,13 @@ import concurrent.futures
 import functools
 import hashlib
 import json
-import multiprocessing
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from preprocessing.parallel import process_pool
 from tffapps.errors import RunStopped
 from tffapps.files import replacing
 from tffapps.progress import track
@@ -54,13 +55,13 @@ def cached_images(
     texts = [os.fspath(path) for path in paths]
     workers = workers or os.cpu_count() or 1
     keys, rejects = _keys(texts, function, parameters, workers)
-    todo = {key: path for path, key in keys.items() if _look_up(folder, key) is None}  # equal content once
+    todo = {key: path for path, key in keys.items() if look_up(folder, key) is None}  # equal content once
     work = functools.partial(_fill, function=function, parameters=parameters, folder=folder)
     for _ in track(_run(work, list(todo.items()), workers), len(todo), function.__name__, progress and bool(todo)):
         pass
     results: list[Path | None] = []
     for path in texts:
-        entry = _look_up(folder, keys[path]) if path in keys else None
+        entry = look_up(folder, keys[path]) if path in keys else None
         if entry is not None and entry.suffix == ".json":
             rejects[path] = json.loads(entry.read_text())["reason"]
         results.append(entry if entry is not None and entry.suffix == ".png" else None)
@@ -76,15 +77,15 @@ def _keys(
         "version": getattr(function, "version", None),
         "parameters": parameters,
     }
-    prefix = json.dumps(settings, sort_keys=True).encode() + b"\0"
+    prefix = prefix_of(settings)
     keys: dict[str, str] = {}
     rejects: dict[str, str] = {}
 
     def key(path: str) -> tuple[bool, str]:
         try:
-            return True, hashlib.sha256(prefix + Path(path).read_bytes()).hexdigest()
-        except OSError as error:
-            return False, f"cannot be opened: {error.strerror}"
+            return True, key_of(prefix, path)
+        except Rejected as rejected:
+            return False, str(rejected)
 
     distinct = list(dict.fromkeys(paths))
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:  # hashing lets go of the interpreter lock
@@ -98,35 +99,15 @@ def _run(work: Callable, items: list[tuple[str, str]], workers: int) -> Iterator
     if workers == 1 or len(items) <= 1:
         yield from map(work, items)
         return
-    # Spawned, not forked: a fork of a process with TensorFlow's threads can hang.
-    pool = concurrent.futures.ProcessPoolExecutor(
-        min(workers, len(items)), multiprocessing.get_context("spawn"), initializer=_start_worker
-    )
     try:
-        for done in concurrent.futures.as_completed([pool.submit(work, item) for item in items]):
-            yield done.result()
+        with process_pool(min(workers, len(items))) as pool:
+            for done in concurrent.futures.as_completed([pool.submit(work, item) for item in items]):
+                yield done.result()
     except BrokenProcessPool:
         raise RunStopped(
             "a preprocessing process was killed, perhaps for want of memory; what it finished is kept: "
             "run the same command again, with fewer workers"
         ) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start_worker() -> None:
-    """Runs in each process: OpenCV keeps to one thread, and none outlives a killed parent."""
-    import cv2
-
-    cv2.setNumThreads(1)
-    parent = multiprocessing.parent_process()
-
-    def follow() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 def _fill(item: tuple[str, str], function: Function, parameters: dict[str, Any], folder: Path) -> None:
@@ -137,13 +118,34 @@ def _fill(item: tuple[str, str], function: Function, parameters: dict[str, Any],
         answer, suffix = json.dumps({"reason": " ".join(str(rejected).split())}).encode(), ".json"
     except Exception as error:
         raise RuntimeError(f"{function.__name__} failed on {path}: {type(error).__name__}: {error}") from error
+    store(folder, key, suffix, answer)
+
+
+def read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise Rejected(f"cannot be opened: {error.strerror}") from None
+
+
+def prefix_of(*settings: Any) -> bytes:
+    """What keys depend on besides the file's content."""
+    return b"".join(json.dumps(each, sort_keys=True).encode() + b"\0" for each in settings)
+
+
+def key_of(prefix: bytes, path: str) -> str:
+    return hashlib.sha256(prefix + read(path)).hexdigest()
+
+
+def store(folder: Path, key: str, suffix: str, contents: bytes) -> None:
     with replacing(_entry(folder, key, suffix), "wb") as file:
-        file.write(answer)
+        file.write(contents)
+
+
+def look_up(folder: Path, key: str) -> Path | None:
+    """The entry of this key, an image or a note, if there is one."""
+    return next((entry for suffix in (".png", ".json") if (entry := _entry(folder, key, suffix)).exists()), None)
 
 
 def _entry(folder: Path, key: str, suffix: str) -> Path:
     return folder / key[:2] / key[2:4] / f"{key}{suffix}"
-
-
-def _look_up(folder: Path, key: str) -> Path | None:
-    return next((entry for suffix in (".png", ".json") if (entry := _entry(folder, key, suffix)).exists()), None)

@@ -77,10 +77,15 @@ def per_class(labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[s
 
 def scores_of_counts(counts: np.ndarray) -> dict[str, float]:
     """Those of SCORES that a confusion matrix (true, predicted) tells; NaN for the others."""
-    counts = np.asarray(counts, np.int64)
-    true, predicted = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
-    found = scores(true, np.eye(len(counts))[predicted])
+    found = scores(*examples_of(counts))
     return {name: value if name not in ("auroc", "auprc", "loss") else float("nan") for name, value in found.items()}
+
+
+def examples_of(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and (certain) probabilities with this confusion matrix (true, predicted), as `scores` takes them."""
+    counts = np.asarray(counts, np.int64)
+    labels, predicted = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
+    return labels, np.eye(len(counts))[predicted]
 
 
 def predict(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:

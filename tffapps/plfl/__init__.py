@@ -23,6 +23,9 @@ from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
 from tffapps.settings import pick, setting
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
+AFTER_GOLD = ("plfl", "plfl+")  # those that begin with gold's model
+METRICS = ("accuracy", "precision", "recall", "f1", "macro_f1", "auroc")
+MAIN_METRICS = ("accuracy", "macro_f1")  # what figures show
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,6 +13,7 @@ from preprocessing.knee import KneeSettings, decode, encode, steps
 from preprocessing.knee_strip import strip
 from tffapps.figures import Canvas, curves
 from tffapps.files import replacing
+from tffapps.plfl import AFTER_GOLD, MAIN_METRICS
 from tffapps.plfl.data import Pool
 from tffapps.plfl.tables import confusion_counts
 
@@ -30,7 +31,7 @@ def draw_all(
     title = f"{what_ran['data']}, {what_ran['weights']}"
     clean = [record for record in records if not record.poison]
     rounds = _by_round(clean)
-    for metric in ("accuracy", "macro_f1"):
+    for metric in MAIN_METRICS:
         curves(folder / f"{metric}.png", rounds, metric, title)
     _confusions(folder / "confusion.png", clean, pool.classes, title)
     if len(tables["pseudo_labels"]):
@@ -59,10 +60,10 @@ def _by_round(records: Sequence[Record]) -> pd.DataFrame:
             continue
         name = f"{record.framework} {record.model}" if several else record.framework
         table = record.rounds
-        if record.framework in ("plfl", "plfl+"):
+        if record.framework in AFTER_GOLD:
             table = pd.concat([gold[record.model, record.seed].assign(round=0), table])
-        parts.append(table[["round", "accuracy", "macro_f1"]].assign(name=name, seed=record.seed))
-    return pd.concat(parts) if parts else pd.DataFrame(columns=["round", "accuracy", "macro_f1", "name", "seed"])
+        parts.append(table[["round", *MAIN_METRICS]].assign(name=name, seed=record.seed))
+    return pd.concat(parts) if parts else pd.DataFrame(columns=["round", *MAIN_METRICS, "name", "seed"])
 
 
 def _confusions(path: pathlib.Path, records: Sequence[Record], classes: list[str], title: str) -> None:
@@ -104,7 +105,7 @@ def _pseudo_labels(path: pathlib.Path, table: pd.DataFrame, pool: Pool, title: s
 
 def _poisoning(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
     with Canvas(path, 1, 2, width=4.2, height=3.4, title=title) as canvas:
-        for axes, metric in zip(canvas.axes[0], ("accuracy", "macro_f1")):
+        for axes, metric in zip(canvas.axes[0], MAIN_METRICS):
             for (framework, model, what), rows in table.groupby(["framework", "model", "what"], sort=False):
                 spread = rows[f"{metric}_std"].fillna(0)
                 axes.errorbar(

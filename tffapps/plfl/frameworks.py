@@ -20,9 +20,9 @@ from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData
 from tffapps.federated.pseudo_label_plus import GoldData, PseudoLabelPlus
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.tested import DataAndTest, Tested
+from tffapps.inputs import Inputs
 from tffapps.plfl import Settings
 from tffapps.plfl.data import Pool
-from tffapps.plfl.inputs import Inputs
 from tffapps.settings import pick
 
 SPLITS = {"gold": "plfl", "csfl": "csfl", "plfl": "plfl", "plfl+": "plfl", "fssfl": "fssfl"}
@@ -56,6 +56,15 @@ class Frameworks:
             "fssfl": (DataAndTest.spec(partly, batches), None),
         }
         self._tasks = {name: Task(inputs.model, spec[0], cross_entropy, spec[1]) for name, spec in specs.items()}
+
+    def prepare(self, name: str, table: pd.DataFrame) -> None:
+        """Stored features, all at once and not in the middle of a round."""
+        self._inputs.prepare(list(table.path), "plain")
+        trained = table[table.split == "train"]
+        if name == "fssfl":
+            self._inputs.prepare(list(trained.path[trained.client != oai.SERVER]), "weak", "strong")
+        if name == "plfl+":
+            self._inputs.prepare(list(trained.path), self.plus_view())
 
     def of(self, name: str, table: pd.DataFrame, seed: int) -> Federation:
         """A framework over a table that `Pool.split` (and perhaps the poisoner) made."""

@@ -16,14 +16,11 @@ from tffapps.evaluation import classification
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.training import train
-from tffapps.plfl import data, figures, poisoning, tables
+from tffapps.plfl import AFTER_GOLD, METRICS, data, figures, poisoning, tables
 from tffapps.plfl.frameworks import SPLITS, Federation, Frameworks
-from tffapps.plfl.inputs import Inputs
+from tffapps.plfl.inputs import inputs_of
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
-
-METRICS = ("accuracy", "precision", "recall", "f1", "macro_f1", "auroc")
-AFTER_GOLD = ("plfl", "plfl+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +72,7 @@ class _Network:
         self._name, self._values, self._settings, self._pool, self._engine = name, values, settings, pool, engine
         found = images.formats_of(pool.table.path)
         formats = tuple(name for name in images.FORMATS if name in found or (name == "png" and settings.poison))
-        self.inputs = Inputs(name, settings, len(pool.classes), values["weights"], formats)
+        self.inputs = inputs_of(name, settings, len(pool.classes), values["weights"], formats)
         self._frameworks = Frameworks(self.inputs, pool, settings, values)
         self._aggregation = pick(Aggregation, values)
         self._rounds: dict[Any, Round] = {}
@@ -93,7 +90,7 @@ class _Network:
         table = self._pool.split(SPLITS[framework], seed)
         if poison:
             table = poisoning.poisoned(table, framework, poison, self._pool.classes, seed)
-        self._prepare(framework, table)
+        self._frameworks.prepare(framework, table)
         federation = self._frameworks.of(framework, table, seed)
         name = f"{framework}-{self._name}-seed{seed}" + (f"-poison{poison:g}" if poison else "")
         context = cli.context(plfl.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
@@ -109,15 +106,6 @@ class _Network:
             last = run.rounds().iloc[-1]
             run.finish({metric: float(last[metric]) for metric in METRICS})
             return run, weights
-
-    def _prepare(self, framework: str, table: pd.DataFrame) -> None:
-        """Stored features, all at once and not in the middle of a round."""
-        self.inputs.prepare(list(table.path), "plain")
-        trained = table[table.split == "train"]
-        if framework == "fssfl":
-            self.inputs.prepare(list(trained.path[trained.client != oai.SERVER]), "weak", "strong")
-        if framework == "plfl+":
-            self.inputs.prepare(list(trained.path), self._frameworks.plus_view())
 
     def _key(
         self, framework: str, federation: Federation, identity: dict[str, Any], seed: int, poison: float

@@ -12,14 +12,12 @@ import pandas as pd
 
 from tffapps.data import oai
 from tffapps.evaluation import classification
-from tffapps.plfl import poisoning, settings_of, thesis
+from tffapps.plfl import AFTER_GOLD, MAIN_METRICS, METRICS, poisoning, settings_of, thesis
 from tffapps.plfl.data import Pool
 from tffapps.results import over_seeds, write_table
 
 if TYPE_CHECKING:
     from tffapps.plfl.runs import Record
-
-METRICS = ("accuracy", "precision", "recall", "f1", "macro_f1", "auroc")
 
 
 def comparison(records: Sequence[Record]) -> pd.DataFrame:
@@ -119,7 +117,7 @@ def times(records: Sequence[Record]) -> pd.DataFrame:
     gold = {(record.model, record.seed): record.rounds for record in records if record.framework == "gold"}
     for record in records:
         parts = [record.rounds]
-        if record.framework in ("plfl", "plfl+"):
+        if record.framework in AFTER_GOLD:
             parts.append(gold[record.model, record.seed])
         rounds = pd.concat(parts)
         minutes = {"wall_minutes": rounds.seconds.sum() / 60, "training_minutes": rounds.training_seconds.sum() / 60}
@@ -148,8 +146,7 @@ def confusion(records: Sequence[Record], classes: list[str]) -> pd.DataFrame:
     """The server's test images after the last round, summed over seeds; with precision, recall and F1 of each class."""
     rows = []
     for (framework, model), counts in confusion_counts(records, classes).items():
-        true, predicted = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
-        report = classification.per_class(true, np.eye(len(classes))[predicted], classes)
+        report = classification.per_class(*classification.examples_of(counts), classes)
         for code, label in enumerate(classes):
             found = {f"predicted_{other}": counts[code, place] for place, other in enumerate(classes)}
             rows.append({"framework": framework, "model": model, "true": label, **found, **report.loc[label].to_dict()})
@@ -171,7 +168,7 @@ def poisoning_table(records: Sequence[Record]) -> pd.DataFrame:
         {
             "framework": record.framework, "model": record.model, "what": poisoning.KINDS[record.framework],
             "share": record.poison, "seed": record.seed,
-            **{metric: record.rounds.iloc[-1][metric] for metric in ("accuracy", "macro_f1")},
+            **{metric: record.rounds.iloc[-1][metric] for metric in MAIN_METRICS},
         }
         for record in records
         if record.framework in poisoning.KINDS
@@ -181,7 +178,7 @@ def poisoning_table(records: Sequence[Record]) -> pd.DataFrame:
     if not rows:
         return pd.DataFrame()
     by = ["framework", "model", "what", "share"]
-    return over_seeds(pd.DataFrame(rows).sort_values([*by[:2], "share"]), by, ["accuracy", "macro_f1"])
+    return over_seeds(pd.DataFrame(rows).sort_values([*by[:2], "share"]), by, MAIN_METRICS)
 
 
 def write_all(
@@ -212,7 +209,8 @@ def write_all(
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
     wanted = [(name, settings.size, settings.channels, settings.head, frozen) for name in settings.models]
-    write_table(folder / "models.csv", models(wanted, len(pool.classes), folder / "models.csv"))
+    earlier = None if values["fresh"] else folder / "models.csv"
+    write_table(folder / "models.csv", models(wanted, len(pool.classes), earlier))
     figures.draw_all(folder, records, pool, found, what_ran)
     shown = last[["framework", "model", "rounds", "accuracy", "f1", "macro_f1", "auroc", "seeds"]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-
-from preprocessing.knee_settings import KneeRejected
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 
 
 class UserError(Exception):
     """What the user gave is wrong; the text says what and how to put it right."""
+
+
+class Rejected(Exception):
+    """The image cannot be used. The text says why: "what is wrong: what was measured, and the limit"."""
 
 
 def list_files(source: Path, target: Path) -> list[Path]:
@@ -44,6 +47,15 @@ def as_png(name: Path) -> Path:
     return name if name.suffix.lower() == ".png" else name.with_name(name.name + ".png")
 
 
+def check_distinct(results: Iterable[tuple[Path, Path]]) -> None:
+    """No (source, result) may take another's place, such as that of x.jpg the one of x.jpg.png."""
+    seen: dict[Path, Path] = {}
+    for source, result in results:
+        if result in seen:
+            raise UserError(f"{seen[result]} and {source} would both become {result}; rename one")
+        seen[result] = source
+
+
 def make_writable(target: Path) -> None:
     probe = target / f".{os.getpid()}.tmp"
     try:
@@ -54,11 +66,14 @@ def make_writable(target: Path) -> None:
         raise UserError(f"{target}: cannot be written: {error.strerror}; choose another OUT") from None
 
 
-def read(path: Path) -> bytes:
+def read_image(path: Path) -> bytes:
+    """An image file's bytes, not looked at. Raises `Rejected`."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise Rejected(f"not an image: its name ends in {path.suffix or 'nothing'!r}")
     try:
         return path.read_bytes()
     except OSError as error:
-        raise KneeRejected(f"cannot be opened: {error.strerror}") from None
+        raise Rejected(f"cannot be opened: {error.strerror}") from None
 
 
 def write(path: Path, contents: bytes) -> None:
