@@ -11,7 +11,7 @@ import pandas as pd
 
 from models import classifiers, weights
 from tffapps import classify, cli
-from tffapps.data import images, partition, pipeline, standin, textures
+from tffapps.data import held_out, images, pipeline, standin, textures
 from tffapps.data import manifest as manifests
 from tffapps.data.unreadable import drop_unreadable
 from tffapps.engine import Engine, open_engine
@@ -27,8 +27,6 @@ from tffapps.figures import curves
 from tffapps.results import over_seeds, write_table
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
-
-HELD_OUT = 0.2  # share of the training images that is tested on where a data set has no test split
 
 
 def run_all(values: dict[str, Any]) -> None:
@@ -72,17 +70,7 @@ def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str,
         manifests.check(table)
     if table.label.nunique() < 2:
         raise UserError(f"--data {source}: only one class ({table.label.iloc[0]}); a classifier needs two or more")
-    if not (table.split == "test").any():
-        print(
-            f"no test split in {source}: a fifth of the training images, drawn by class, is held out",
-            file=sys.stderr,
-        )
-        training = (table.split == "train").to_numpy()
-        strata = (table.client + "/" + table.label)[training].tolist()
-        groups = table.subject[training].tolist() if "subject" in table else None
-        part = partition.stratified(strata, [1 - HELD_OUT, HELD_OUT], seed=0, groups=groups)
-        table.loc[table.index[training][part == 1], "split"] = "test"
-    return name, table
+    return name, held_out.with_test(table, source)
 
 
 class _Runs:
@@ -141,7 +129,7 @@ class _Runs:
                     run, self._round(rules, aggregation, len(clients)), initial, clients,
                     rounds=self._settings.rounds, evaluate=self._evaluate, engine=self._engine,
                     min_clients=1 if alone else self._values["min_clients"],
-                    tensorboard=self._values["tensorboard"],
+                    tensorboard=self._values["tensorboard"], seed=seed,
                 )  # fmt: skip
                 last = run.rounds().iloc[-1]
                 run.finish({metric: float(last[metric]) for metric in classify.METRICS})

@@ -8,6 +8,7 @@ from tffapps.engine import open_engine
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
+from tffapps.federated.fedlesam import FedLESAM
 from tffapps.federated.fedyogi import FedYogi
 from tffapps.federated.round import build_round
 from tffapps.federated.training import MEASURED_COLUMNS, train
@@ -24,11 +25,13 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.fixture(scope="module", params=["fedavg mean", "fedyogi robust"])
+@pytest.fixture(scope="module", params=["fedavg mean", "fedyogi robust", "fedlesam mean"])
 def round_(request, tiny_task):
-    """The second one carries state of an optimiser and of an aggregator."""
+    """The second one carries state of an optimiser and of an aggregator, the third memory of its method."""
     if request.param == "fedavg mean":
         return build_round(tiny_task, FedAvg(learning_rate=0.1))
+    if request.param == "fedlesam mean":
+        return build_round(tiny_task, FedLESAM(learning_rate=0.1))
     return build_round(tiny_task, FedYogi(learning_rate=0.1), Aggregation("robust"))
 
 

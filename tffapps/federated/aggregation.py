@@ -23,8 +23,9 @@ class Aggregation:
     protocol simulated. dp: clipped and noised, every client counting the same. compressed: 8-bit updates.
 
     BatchNorm statistics live on another scale than weights: clipped together they would drown the weights' part of an
-    update. They are therefore averaged beside them, except under dp, whose promise must cover them too. (It covers
-    updates only: a client's example count and loss, which it reports for the record, are not noised.)
+    update. They are therefore averaged beside them, and so is what a method's clients send for the server's memory,
+    except under dp, whose promise must cover them too. (It covers these only: a client's example count and loss, which
+    it reports for the record, are not noised.)
     """
 
     aggregator: str = setting("mean", "how updates are combined", choices=NAMES)
@@ -57,7 +58,7 @@ class Aggregation:
         return self.aggregator != "dp"
 
     def statistics_factory(self) -> Any:
-        """For the weights that are not trained, where they are averaged apart."""
+        """For the weights that are not trained, and for what is sent besides, where they are averaged apart."""
         import tensorflow_federated as tff
 
         if self.aggregator == "secure":

@@ -1,61 +1,67 @@
-"""The aggregation process of a round: trained weights and statistics together or apart, as `Aggregation` says."""
+"""The aggregation process of a round: the parts of an update together or apart, as `Aggregation` says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.task import WeightsLayout
+from tffapps.federated.task import WeightsLayout, data_type
 
 _WEIGHT = tff.TensorType(np.float32)
 
 
 class Update(NamedTuple):
-    """How far one client's weights have moved, in two parts."""
+    """What one client hands in: how far its weights have moved, in two parts, and what its method sends besides."""
 
     trained: list
     statistics: list
+    sent: list
 
 
-def update_type(layout: WeightsLayout) -> tff.Type:
-    return tff.to_type(Update(layout.trained(layout.types()), layout.statistics(layout.types())))
+def update_type(layout: WeightsLayout, sent: Sequence[tf.TensorSpec]) -> tff.Type:
+    trained, statistics = layout.trained(layout.types()), layout.statistics(layout.types())
+    return tff.to_type(Update(trained, statistics, data_type(list(sent))))
 
 
-def build_aggregator(aggregation: Aggregation, layout: WeightsLayout, clients: int) -> tff.templates.AggregationProcess:
+def build_aggregator(
+    aggregation: Aggregation, layout: WeightsLayout, clients: int, sent: Sequence[tf.TensorSpec] = ()
+) -> tff.templates.AggregationProcess:
     """A process whose `next` takes (state, update, weight), whatever the factories behind it take."""
-    kind = update_type(layout)
+    kind = update_type(layout, sent)
     factory = aggregation.factory(clients)
     if not aggregation.statistics_apart:
         return _taking_weights(factory.create(kind), kind)
-    trained = factory.create(kind.trained, _WEIGHT)
-    statistics = aggregation.statistics_factory().create(kind.statistics, _WEIGHT) if len(kind.statistics) else None
-    return _apart(trained, statistics, kind)
+    parts = {"trained": factory.create(kind.trained, _WEIGHT)}
+    for name in ("statistics", "sent"):
+        part = getattr(kind, name)
+        if len(part):
+            parts[name] = aggregation.statistics_factory().create(part, _WEIGHT)
+    return _apart(parts, kind)
 
 
-def _apart(
-    trained: tff.templates.AggregationProcess,
-    statistics: tff.templates.AggregationProcess | None,
-    kind: tff.Type,
-) -> tff.templates.AggregationProcess:
+def _apart(parts: dict[str, tff.templates.AggregationProcess], kind: tff.Type) -> tff.templates.AggregationProcess:
     @tff.federated_computation
     def initialize():
-        states = (trained.initialize(), statistics.initialize()) if statistics else (trained.initialize(),)
-        return tff.federated_zip(states)
+        return tff.federated_zip(tuple(part.initialize() for part in parts.values()))
 
     @tff.federated_computation(initialize.type_signature.result, *_at_clients(kind))
     def next_(state, update, weight):
-        first = trained.next(state[0], update.trained, weight)
-        if statistics is None:
-            result = tff.federated_zip(Update(first.result, tff.federated_value([], tff.SERVER)))
-            return tff.templates.MeasuredProcessOutput(tff.federated_zip((first.state,)), result, first.measurements)
-        second = statistics.next(state[1], update.statistics, weight)
+        outputs = {
+            name: part.next(state[index], getattr(update, name), weight)
+            for index, (name, part) in enumerate(parts.items())
+        }
+        results = (
+            outputs[name].result if name in outputs else tff.federated_value([], tff.SERVER) for name in Update._fields
+        )
         return tff.templates.MeasuredProcessOutput(
-            tff.federated_zip((first.state, second.state)),
-            tff.federated_zip(Update(first.result, second.result)),
-            first.measurements,
+            tff.federated_zip(tuple(output.state for output in outputs.values())),
+            tff.federated_zip(Update(*results)),
+            outputs["trained"].measurements,
         )
 
     return tff.templates.AggregationProcess(initialize, next_)

@@ -44,12 +44,12 @@ class FixMatch(Method):
     def report_columns(self, task) -> tuple[str, ...]:
         return ("unlabelled", "confident")
 
-    def work(self, task, data, position):
+    def work(self, task, data, site):
         import tensorflow as tf
 
         from tffapps.federated import local
 
-        del position
+        del site
         model, loss = task.model, task.loss
         variables = model.trainable_variables
         optimizer, steps = self.client_optimizer(), self.scheduled(data.steps)

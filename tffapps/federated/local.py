@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from tffapps.federated.optimizers import LocalOptimizer
 
-# () -> (mean loss of the batch, gradients of the trainable variables), at the variables' present values
-LossAndGradients = Callable[[], tuple[tf.Tensor, list[tf.Tensor]]]
+# (statistics=True) -> (mean loss of the batch, gradients of the trainable variables), at the variables' present values;
+# with statistics=False the moving statistics of BatchNorm stay as they are
+LossAndGradients = Callable[..., tuple[tf.Tensor, list[tf.Tensor]]]
 # (loss and gradients, trainable variables, what they were when the round began) -> the same pair, changed
 GradientRule = Callable[[LossAndGradients, list[tf.Variable], list[tf.Tensor]], tuple[tf.Tensor, list[tf.Tensor]]]
 
@@ -27,12 +28,20 @@ class Counted(NamedTuple):
         return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32))
 
 
+class Site(NamedTuple):
+    """What a client is told besides the weights."""
+
+    position: Any  # int32: its number
+    memory: list  # the method's, as the server has it (`Method.first_memory`)
+
+
 class Work(NamedTuple):
     """What a client has to show for a round."""
 
     examples: tf.Tensor  # seen; its weight in the mean
     loss: tf.Tensor  # mean over them
     extras: tuple[tf.Tensor, ...] = ()  # one scalar for each of the method's report columns
+    sent: tuple[tf.Tensor, ...] = ()  # for the server's memory, as `Method.sent_specs` says
 
 
 def train(
@@ -42,9 +51,15 @@ def train(
     optimizer: LocalOptimizer,
     rule: GradientRule,
     steps: tf.Tensor | None = None,
+    *,
+    forward: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
 ) -> Work:
-    """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero."""
-    variables = model.trainable_variables
+    """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero.
+
+    `forward`, (images, number of the step from 0) -> outputs, takes the place of the model's own forward pass.
+    """
+    variables, others = model.trainable_variables, model.non_trainable_variables
+    outputs_of = forward or (lambda images, _: model(images, training=True))
 
     @tf.function
     def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor]:
@@ -53,11 +68,15 @@ def train(
         examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
         for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
 
-            def loss_and_gradients(images=images, labels=labels):
+            def loss_and_gradients(statistics=True, images=images, labels=labels, number=number):
+                before = [] if statistics else [variable.read_value() for variable in others]
                 with tf.GradientTape() as tape:
-                    mean = tf.reduce_mean(loss(labels, model(images, training=True)))
+                    mean = tf.reduce_mean(loss(labels, outputs_of(images, tf.cast(number, tf.int32))))
                     total = tf.add_n([mean, *model.losses]) if model.losses else mean
-                return mean, tape.gradient(total, variables)
+                gradients = tape.gradient(total, variables)
+                for variable, value in zip(others, before):
+                    variable.assign(value)
+                return mean, gradients
 
             mean, gradients = rule(loss_and_gradients, variables, start)
             state = optimizer.step(state, variables, gradients, cosine(number, steps))

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
     import tensorflow as tf
 
-    from tffapps.federated.local import LossAndGradients, Work
+    from tffapps.federated.local import GradientRule, LossAndGradients, Site, Work
     from tffapps.federated.optimizers import LocalOptimizer
     from tffapps.federated.task import Task
 
@@ -54,15 +57,18 @@ class Method:
             return Functional(tff.learning.optimizers.build_adamw(self.learning_rate, weight_decay=self.weight_decay))
         raise ValueError(f"optimizer {self.optimizer!r}: choose sgd, adam or adamw")
 
-    def work(self, task: Task, data: Any, position: tf.Tensor) -> Work:
+    def work(self, task: Task, data: Any, site: Site) -> Work:
         """What a client does with `task.model`, whose weights are the global ones when this begins."""
+        del site
+        return self.train(task, data)
+
+    def train(self, task: Task, data: Any, rule: GradientRule | None = None, forward: Any = None) -> Work:
+        """Local training on (images, labels); `forward` as in `local.train`."""
         from tffapps.federated import local
 
-        del position
         batches, steps = data if isinstance(data, local.Counted) else (data, None)
-        return local.train(
-            task.model, batches, task.loss, self.client_optimizer(), self.gradients, self.scheduled(steps)
-        )
+        optimizer, rule = self.client_optimizer(), rule or self.gradients
+        return local.train(task.model, batches, task.loss, optimizer, rule, self.scheduled(steps), forward=forward)
 
     def scheduled(self, steps: Any) -> Any:
         """What `local.train` is told of the number of steps."""
@@ -78,6 +84,33 @@ class Method:
         """Loss and gradients of one local step; `start` is the model the round began with."""
         del variables, start
         return loss_and_gradients()
+
+    def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
+        """What the server remembers and broadcasts beside the weights, as it is when a run begins with `weights`.
+
+        Shapes and dtypes may depend on the task alone.
+        """
+        del task, weights, seed
+        return []
+
+    def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
+        """Of the tensors, of real numbers, that a client sends besides its update (`Work.sent`)."""
+        del task
+        return []
+
+    def next_memory(
+        self,
+        task: Task,
+        memory: list[tf.Tensor],
+        sent: list[tf.Tensor],
+        before: list[tf.Tensor],
+        after: list[tf.Tensor],
+    ) -> list[tf.Tensor]:
+        """The memory for the next round. `sent` is the mean over the clients, weighted like their updates; `before` and
+        `after` are the global weights, all of them. Runs at the server.
+        """
+        del task, sent, before, after
+        return memory
 
     def server_work(self, task: Task, data: Any) -> None:
         """Trains `task.model`, whose weights are the new global ones, on the server's own data (`task.server_spec`)."""

@@ -45,9 +45,9 @@ class Functional:
     ) -> Any:
         key = tff.learning.optimizers.LEARNING_RATE_KEY
         rate = state[key]
-        state, updated = self._optimizer.next(
-            {**state, key: rate * scale}, [v.read_value() for v in variables], list(gradients)
-        )
+        # Whole tensors of known shapes: an embedding's gradient is a few of its rows, others may have lost their shape.
+        dense = [tf.ensure_shape(tf.convert_to_tensor(g), v.shape) for g, v in zip(gradients, variables)]
+        state, updated = self._optimizer.next({**state, key: rate * scale}, [v.read_value() for v in variables], dense)
         for variable, value in zip(variables, updated):
             variable.assign(value)
         return type(state)({**state, key: rate})
@@ -92,3 +92,22 @@ class Adam:
                 grad=tf.convert_to_tensor(gradient),
             )
         return number
+
+
+class Scaled:
+    """Another optimiser at a share of its learning rate, which may be a tensor: a round's own, say."""
+
+    def __init__(self, optimizer: LocalOptimizer, share: tf.Tensor | float) -> None:
+        self._optimizer, self._share = optimizer, share
+
+    def start(self, variables: Sequence[tf.Variable]) -> Any:
+        return self._optimizer.start(variables)
+
+    def step(
+        self,
+        state: Any,
+        variables: Sequence[tf.Variable],
+        gradients: Sequence[tf.Tensor],
+        scale: tf.Tensor | float = 1.0,
+    ) -> Any:
+        return self._optimizer.step(state, variables, gradients, self._share * scale)

@@ -15,21 +15,27 @@ import tensorflow as tf
 
 
 class Scratch(NamedTuple):
-    """Memory for a portable function to work in, such as an optimiser's moments. To be filled before it is read."""
+    """Room for a portable function to work in, such as an optimiser's moments. To be filled before it is read."""
 
     handle: tf.Tensor
     shape: tf.TensorShape
     dtype: tf.DType
 
     def fill_with_zeros(self) -> None:
-        tf.raw_ops.AssignVariableOp(resource=self.handle, value=tf.zeros(self.shape, self.dtype))
+        self.assign(tf.zeros(self.shape, self.dtype))
+
+    def assign(self, value: tf.Tensor) -> None:
+        tf.raw_ops.AssignVariableOp(resource=self.handle, value=value)
+
+    def read(self) -> tf.Tensor:
+        return tf.ensure_shape(tf.raw_ops.ReadVariableOp(resource=self.handle, dtype=self.dtype), self.shape)
 
 
 _scratches: dict[int, Scratch] = {}  # by the identity of the handle
 _serial = itertools.count()
 
 
-def scratch_like(variable: tf.Variable) -> Scratch:
+def scratch_like(variable: tf.Variable | tf.Tensor | tf.TensorSpec) -> Scratch:
     # By the raw operation: while it traces, tf.function does not let anyone make a tf.Variable.
     with tf.init_scope():
         name = f"scratch_{next(_serial)}"

@@ -57,12 +57,12 @@ class PseudoLabel(Method):
         counts = tuple(f"{what}_{label}" for what in ("kept", "right") for label in classes)
         return counts + tuple(f"{what}_{i}_{j}" for what in ("test", "truth") for i in classes for j in classes)
 
-    def work(self, task, data, position):
+    def work(self, task, data, site):
         import tensorflow as tf
 
         from tffapps.federated import local
 
-        del position
+        del site
         model, count = task.model, tf.shape(data.truth)[0]
         probabilities = self.adjust(predict(model, data.labelling, count), data.prior)
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)

@@ -37,7 +37,13 @@ def data_type(spec: Any) -> Any:
         return tff.SequenceType(tff.types.tensorflow_to_type(spec.element_spec))
     if isinstance(spec, tf.TensorSpec):
         return tff.types.tensorflow_to_type(spec)
+    if isinstance(spec, list):
+        return tff.StructWithPythonType([(None, data_type(part)) for part in spec], list)
     return tff.to_type(type(spec)(*(data_type(part) for part in spec)))
+
+
+def byte_count(specs: Sequence[tf.TensorSpec]) -> int:
+    return sum(spec.dtype.size * spec.shape.num_elements() for spec in specs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +72,7 @@ class WeightsLayout:
         return [tf.TensorSpec(shape, dtype) for shape, dtype in zip(self.shapes, self.dtypes)]
 
     def byte_count(self) -> int:
-        return sum(dtype.itemsize * int(np.prod(shape)) for dtype, shape in zip(self.dtypes, self.shapes))
+        return byte_count(self.specs())
 
     def trained(self, values: Sequence) -> list:
         return [value for value, is_trained in zip(values, self.trainable) if is_trained]

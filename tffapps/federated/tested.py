@@ -34,12 +34,12 @@ class Tested:
         classes = range(task.model.output_shape[-1])
         return (*self.method.report_columns(task), *(f"test_{i}_{j}" for i in classes for j in classes))
 
-    def work(self, task, data, position):
+    def work(self, task, data, site):
         import tensorflow as tf
 
         from tffapps.federated import local
 
-        done = self.method.work(task, data.training, position)
+        done = self.method.work(task, data.training, site)
         counts = tf.reshape(local.confusion(task.model, data.test), [task.model.output_shape[-1] ** 2])
         return done._replace(extras=(*done.extras, *tf.unstack(counts)))
 

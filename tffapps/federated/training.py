@@ -36,12 +36,14 @@ def train(
     tensorboard: bool = False,
     server_data: Callable[[int], Any] | None = None,
     satisfied: Callable[[Metrics], bool] | None = None,
+    seed: int = 0,
 ) -> list[np.ndarray]:
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights.
 
-    `evaluate` gives the metrics of weights after a round, `satisfied` whether they are good enough to stop at.
+    `evaluate` gives the metrics of weights after a round, `satisfied` whether they are good enough to stop at;
+    `seed` is for methods that draw random numbers.
     """
-    state = round_.start(weights)
+    state = round_.start(weights, seed)
     done, state = _resume(run, state)
     if satisfied and done and satisfied(run.rounds().iloc[-1].to_dict()):
         return round_.result(state)

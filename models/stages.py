@@ -1,0 +1,44 @@
+"""Where the stages of a classifier end, and the classifier cut there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+_DENSE_BLOCKS = {"densenet121": (6, 12, 24, 16), "densenet169": (6, 12, 32, 32), "densenet201": (6, 12, 48, 32)}
+
+# name → the layer that each stage ends with: dense blocks, and elsewhere all that has one resolution
+STAGES: dict[str, tuple[str, ...]] = {
+    "mobilenetv2": ("expanded_conv_project_BN", "block_2_add", "block_5_add", "block_12_add", "out_relu"),
+    **{
+        name: tuple(f"conv{stage}_block{count}_concat" for stage, count in enumerate(counts, start=2))
+        for name, counts in _DENSE_BLOCKS.items()
+    },
+    "resnet18": tuple(f"stage{stage}_block2_relu" for stage in range(1, 5)),
+    "tiny": tuple(f"block{block}_pool" for block in range(1, 4)),
+}
+
+
+def stages_of(model: tf.keras.Model) -> tuple[str, ...]:
+    """The layers that the model's stages end with; of a head on stored feature maps, its input layer."""
+    if model.name in STAGES:
+        return STAGES[model.name]
+    if len(model.inputs) == 1 and model.inputs[0].shape.rank == 4:
+        return tuple(model.input_names)
+    raise ValueError(
+        f"model {model.name}: no stages known, and its input is no feature map; add it to models/stages.py"
+    )
+
+
+def outputs(model: tf.keras.Model, names: Sequence[str]) -> list[Any]:
+    """The Keras tensors that the named layers end in."""
+    # By hand for an input: Sequential models do not list it among their layers.
+    return [model.input if name in model.input_names else model.get_layer(name).output for name in names]
+
+
+def segments(model: tf.keras.Model, names: Sequence[str]) -> list[tf.keras.Model]:
+    """The model as a chain of models that share its layers: up to each named layer in turn, and on to the outputs."""
+    ends = outputs(model, names)
+    return [tf.keras.Model(start, end) for start, end in zip([model.input, *ends], [*ends, model.output])]

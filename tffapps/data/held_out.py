@@ -1,0 +1,25 @@
+"""A test split for data that comes without one."""
+
+from __future__ import annotations
+
+import sys
+
+import pandas as pd
+
+from tffapps.data import partition
+
+SHARE = 0.2
+
+
+def with_test(table: pd.DataFrame, source: object) -> pd.DataFrame:
+    """The manifest, a fifth of its training images held out (by client and class, subjects whole) if none are."""
+    if (table.split == "test").any():
+        return table
+    print(f"no test split in {source}: a fifth of the training images, drawn by class, is held out", file=sys.stderr)
+    training = (table.split == "train").to_numpy()
+    strata = (table.client + "/" + table.label)[training].tolist()
+    groups = table.subject[training].tolist() if "subject" in table else None
+    part = partition.stratified(strata, [1 - SHARE, SHARE], seed=0, groups=groups)
+    table = table.copy()
+    table.loc[table.index[training][part == 1], "split"] = "test"
+    return table
