@@ -8,6 +8,7 @@ import os
 import socket
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from models.initialise import seed_weights
 from models.names import check_name
 from models.weight_files import WeightsError, read_arrays, read_npz
 
-__all__ = ["WeightsError", "WeightsUsed", "load", "load_npz", "save_npz"]
+__all__ = ["WeightsError", "WeightsUsed", "check_shapes", "fill", "keras_file", "load", "load_npz", "save_npz"]
 
 SERVER = "https://storage.googleapis.com/tensorflow/keras-applications"
 # name → folder on the server, file (Keras's own name for it), MD5 where Keras gives one
@@ -46,6 +47,8 @@ IMAGENET: dict[str, tuple[str, str, str | None]] = {
 }
 CONNECT_SECONDS = 3.0
 STALL_SECONDS = 30.0  # a download that is silent for this long is given up
+# (file, its arrays, model) -> which part of the model they are for, and how many weights that is; or WeightsError
+Fitting = Callable[[Path, list[np.ndarray], tf.keras.Model], tuple[str, int]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,20 +72,24 @@ def load(model: tf.keras.Model, name: str, weights: str, *, seed: int) -> Weight
     says which. After a `WeightsError` the model is as it was.
     """
     check_name(name)
+    return fill(model, weights, seed, lambda: _imagenet_file(name), _fitting_part)
+
+
+def fill(model: tf.keras.Model, weights: str, seed: int, imagenet: Callable[[], Path], fitting: Fitting) -> WeightsUsed:
+    """`load` for any network: `imagenet` finds its file of that name."""
     if weights == "random":
         seed_weights(model, seed)
         return WeightsUsed("random", f"seed {seed}", None)
     kind = "imagenet" if weights == "imagenet" else "file"
-    path = _imagenet_file(name) if kind == "imagenet" else Path(weights)
+    path = imagenet() if kind == "imagenet" else Path(weights)
     try:
         arrays = read_arrays(path, model)
-        part = _fitting_part(path, arrays, model)
+        part, count = fitting(path, arrays, model)
     except WeightsError as error:
         if kind == "imagenet":
             raise WeightsError(f"{error}; delete that file to download it again") from error
         raise
     seed_weights(model, seed)
-    count = len(model.weights) if part == "model" else len(base_of(model).weights)
     _assign(model.weights[:count], arrays[:count])
     return WeightsUsed(kind, str(path), hashlib.sha256(path.read_bytes()).hexdigest(), part)
 
@@ -109,7 +116,7 @@ def load_npz(model: tf.keras.Model, path: str | os.PathLike[str]) -> None:
     arrays = read_npz(path)
     if len(arrays) != len(model.weights):
         raise WeightsError(f"{path}: {len(arrays)} arrays; {model.name} expects {len(model.weights)}")
-    _check_shapes(path, arrays, model.weights, model.name)
+    check_shapes(path, arrays, model.weights, model.name)
     _assign(model.weights, arrays)
 
 
@@ -118,40 +125,43 @@ def _assign(variables: list[tf.Variable], arrays: list[np.ndarray]) -> None:
         variable.assign(array.astype(variable.dtype.as_numpy_dtype, copy=False))
 
 
-def _check_shapes(path: Path, arrays: list[np.ndarray], variables: list[tf.Variable], name: str) -> None:
+def check_shapes(path: Path, arrays: list[np.ndarray], variables: list[tf.Variable], name: str) -> None:
     for array, variable in zip(arrays, variables):
         expected = tuple(variable.shape)
         if array.shape != expected:
             raise WeightsError(f"{path}: not the weights of {name}; {array.shape} where {variable.name} is {expected}")
 
 
-def _fitting_part(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -> str:
-    """Which part of the model the arrays are for; raises where the backbone is not this model's."""
+def _fitting_part(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -> tuple[str, int]:
+    """Which part of a classifier the arrays are for; raises where the backbone is not this model's."""
     whole = len(model.weights)
     backbone = len(base_of(model).weights)
     if len(arrays) < backbone:
         raise WeightsError(
             f"{path}: not the weights of {model.name}; {len(arrays)} arrays where its backbone has {backbone}"
         )
-    _check_shapes(path, arrays[:backbone], model.weights[:backbone], model.name)
+    check_shapes(path, arrays[:backbone], model.weights[:backbone], model.name)
     rest = [array.shape for array in arrays[backbone:]]
     if rest and rest == [tuple(variable.shape) for variable in model.weights[backbone:whole]]:
-        return "model"
+        return "model", whole
     if any(len(shape) > 2 for shape in rest):  # a head has matrices and vectors only
         raise WeightsError(
             f"{path}: not the weights of {model.name}; {len(rest)} arrays more than its backbone's {backbone}"
         )
-    return "backbone"
+    return "backbone", backbone
 
 
 def _imagenet_file(name: str) -> Path:
-    """Keras's cached file of backbone weights, downloaded if need be."""
     if name not in IMAGENET:
         raise WeightsError(
             f"{name}: Keras has no ImageNet weights for it, only for {', '.join(IMAGENET)};"
             " choose one of those, --weights random or --weights FILE"
         )
-    folder, file_name, md5 = IMAGENET[name]
+    return keras_file(*IMAGENET[name])
+
+
+def keras_file(folder: str, file_name: str, md5: str | None) -> Path:
+    """A file of keras.applications in Keras's cache, downloaded if need be."""
     cached = Path.home() / ".keras" / "models" / file_name
     if cached.exists():
         return cached

@@ -1,0 +1,185 @@
+"""Images made in stacks and kept on disk, for functions that need many at once or something of each image's own.
+
+As in `tffapps.data.cache`, but the function is called in this thread, on stacks, and may be any closure: `settings`
+must name all that its answers depend on (function, version, hashes of models), `parameters` what each image is given.
+Files are read and written by threads meanwhile; a few batches are in memory, however many images there are.
+
+    <folder>/3f/a2/3fa2….png        the image made
+    <folder>/3f/a2/3fa2….json       says that this image is kept as it is
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar, Union
+
+import cv2
+import numpy as np
+
+from preprocessing import files, image_bytes, stain_pixels
+from tffapps.data.cache import Rejected, key_of, look_up, prefix_of, read, store
+from tffapps.progress import track
+
+# (uint8 (n, height, width, 3), their places in the list of paths) -> what is made of each; None: kept as it is
+Make = Callable[[np.ndarray, Sequence[int]], Union[np.ndarray, Sequence[Union[np.ndarray, None]]]]
+
+_DECODING = 1  # raise when `decode` changes
+_KEPT = b'{"kept": true}'
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def made_images(
+    paths: Sequence[Any],
+    parameters: Sequence[Any],
+    make: Make,
+    settings: dict[str, Any],
+    folder: Path,
+    *,
+    batch: int = 64,
+    workers: int | None = None,
+    title: str = "",
+    progress: bool = True,
+) -> tuple[list[Path | None], dict[str, str]]:
+    """The image made of each path (the path itself where kept, None where unreadable), and why each of those is.
+
+    `parameters` has for each path something that JSON can hold; `make` finds it by the places it is given. Stacks
+    are of one size and hold at most `batch` images. `workers` is a number of threads, by default one for each core.
+    """
+    if len(paths) != len(parameters):
+        raise ValueError(f"{len(parameters)} parameters for {len(paths)} images: there must be one for each")
+    folder = Path(folder)
+    texts = [os.fspath(path) for path in paths]
+    rejects: dict[str, str] = {}
+
+    def key(row: int) -> str | None:
+        try:
+            return key_of(prefix_of(settings, parameters[row], _DECODING), texts[row])
+        except Rejected as rejected:
+            rejects[texts[row]] = str(rejected)
+            return None
+
+    def write(key: str, answer: np.ndarray | None) -> None:
+        if answer is None:
+            store(folder, key, ".json", _KEPT)
+        else:
+            store(folder, key, ".png", encode(answer))
+
+    with _pool(workers) as pool:
+        keys = list(_ahead(pool, key, range(len(texts)), batch))
+        missing = {key: row for row, key in enumerate(keys) if key and look_up(folder, key) is None}  # equal ones once
+        rows = track(missing.values(), len(missing), title or "images", progress and bool(missing))
+        writing: collections.deque[Future] = collections.deque()
+        with contextlib.closing(stacks(texts, rows, batch=batch, workers=workers, rejects=rejects)) as made:
+            for places, images in made:
+                for row, answer in zip(places, _checked(make(images, places), places, texts)):
+                    writing.append(pool.submit(write, str(keys[row]), answer))
+                while len(writing) > batch:
+                    writing.popleft().result()
+        for future in writing:
+            future.result()
+
+    def result(path: str, key: str | None) -> Path | None:
+        entry = look_up(folder, key) if key else None
+        if key and entry is None:
+            rejects.setdefault(path, rejects[texts[missing[key]]])  # the reason of a file that is equal to it
+        return Path(path) if entry is not None and entry.suffix == ".json" else entry
+
+    return [result(path, key) for path, key in zip(texts, keys)], rejects
+
+
+def stacks(
+    paths: Sequence[str],
+    rows: Iterable[int] | None = None,
+    *,
+    batch: int = 64,
+    workers: int | None = None,
+    rejects: dict[str, str],
+) -> Generator[tuple[list[int], np.ndarray], None, None]:
+    """(places in the list of paths, uint8 images (n, height, width, 3)): stacks of one size, from `batch` rows at most.
+
+    Reads one batch ahead. Why a file cannot be read is put into `rejects`.
+    """
+
+    def load(row: int) -> tuple[int, np.ndarray | str]:
+        try:
+            return row, decode(read(paths[row]))
+        except Rejected as rejected:
+            return row, str(rejected)
+
+    def grouped() -> Iterator[tuple[list[int], np.ndarray]]:
+        while same:
+            group = same.pop(next(iter(same)))
+            yield [row for row, _ in group], np.stack([image for _, image in group])
+
+    same: dict[tuple[int, ...], list[tuple[int, np.ndarray]]] = {}
+    with _pool(workers) as pool:
+        loaded = _ahead(pool, load, range(len(paths)) if rows is None else rows, batch)
+        for count, (row, image) in enumerate(loaded, 1):
+            if isinstance(image, str):
+                rejects[paths[row]] = image
+            else:
+                same.setdefault(image.shape, []).append((row, image))
+            if count % batch == 0:
+                yield from grouped()
+        yield from grouped()
+
+
+def decode(contents: bytes) -> np.ndarray:
+    """uint8 RGB (height, width, 3): grey in three channels, 16 bits as 8, transparency on white. Raises `Rejected`."""
+    try:
+        image = image_bytes.decode(contents, cv2.IMREAD_UNCHANGED)
+    except files.Rejected as rejected:
+        raise Rejected(str(rejected)) from None
+    if image.dtype == np.uint16:
+        image = np.rint(image / 257).astype(np.uint8)
+    if image.dtype != np.uint8:
+        raise Rejected(f"neither 8 nor 16 bits: its values are {image.dtype}")
+    if image.ndim == 2:
+        return cv2.cvtColor(image, cv2.COLOR_GRAY2RGB)
+    if image.shape[2] == 3:
+        return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    planes = stain_pixels.planes(cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA)[None])[0]  # lays it on white: (3, pixels)
+    return np.ascontiguousarray(planes.T).reshape(*image.shape[:2], 3)
+
+
+def encode(image: np.ndarray) -> bytes:
+    return cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1].tobytes()
+
+
+def _checked(
+    answers: np.ndarray | Sequence[np.ndarray | None], places: list[int], paths: list[str]
+) -> Sequence[np.ndarray | None]:
+    if len(answers) != len(places):
+        raise ValueError(f"{len(answers)} images were made of {len(places)}, the first of them {paths[places[0]]}")
+    for answer, row in zip(answers, places):
+        if answer is not None and (answer.dtype != np.uint8 or answer.ndim != 3 or answer.shape[2] != 3):
+            raise TypeError(f"uint8 (height, width, 3) must be made of {paths[row]}, not {answer.dtype} {answer.shape}")
+    return answers  # type: ignore[return-value]  # an array is as good as a list of its rows
+
+
+def _ahead(pool: Executor, function: Callable[[T], U], items: Iterable[T], count: int) -> Iterator[U]:
+    """The function of each item, in order, never more than `count` of them before they are asked for."""
+    waiting: collections.deque[Future[U]] = collections.deque()
+    for item in items:
+        waiting.append(pool.submit(function, item))
+        if len(waiting) > count:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+@contextlib.contextmanager
+def _pool(workers: int | None) -> Iterator[ThreadPoolExecutor]:
+    """Threads that drop what they have not begun when the block is left by an error."""
+    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
