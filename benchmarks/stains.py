@@ -4,8 +4,8 @@
 
 Every contender turns 96×96 patches into stain matrices and density maps. The others learn the same Eq. 3 one patch at a
 time and are given a few patches only; SPAMS is measured where `spams` can be imported (pip install spams-bin). All keep
-to one core but for the line that says otherwise, and the best of several runs counts, as anything else on the machine
-can only slow a run down. Writes results/benchmarks/stains.csv.
+to one core but for the lines that say otherwise, and the best of several runs counts, as anything else on the machine
+can only slow a run down. The last lines are of the whole alignment. Writes results/benchmarks/stains.csv.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ def main() -> None:
         few = slice(min(options.few, count))  # the quality is that of the same patches for all
         quality = _quality(images[few], truths[few], matrices[few], densities[few])
         rows.append({"contender": name, "cores": cores, "patches": count, "patches_per_second": speed, **quality})
+    for cores in sorted({1, os.cpu_count() or 1}):
+        print(f"alignment of files, {cores} core(s), {options.patches} patches", file=sys.stderr, flush=True)
+        speed = max(_alignment(images[: options.patches], cores) for _ in range(min(options.repeats, 3)))
+        name = "here, whole alignment: PNG files to PNG files"
+        rows.append({"contender": name, "cores": cores, "patches": options.patches, "patches_per_second": speed})
     table = pd.DataFrame(rows)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(options.out, index=False)
@@ -125,6 +130,34 @@ def _here(images: Any, method: str, cores: int) -> Result:
 
     result = separate(images, StainSettings(method=method), workers=cores)
     return result.matrices, result.densities
+
+
+def _alignment(images: Any, cores: int) -> float:
+    """Patches a second from files to files in other stains, as `tffapps.fedsda` does it once they are drawn."""
+    import tempfile
+
+    import numpy as np
+
+    from preprocessing.stain import compose, separate
+    from tffapps.data.made import encode, made_images
+
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        paths = [root / f"{number}.png" for number in range(len(images))]
+        for number, (path, image) in enumerate(zip(paths, images)):
+            image[0, 0, 0] = number % 256  # equal files would be made once
+            image[0, 0, 1] = number // 256
+            path.write_bytes(encode(image))
+        stains = np.roll(separate(images).matrices, 1, axis=0)
+
+        def align(stack: Any, rows: Any) -> Any:
+            return compose(stains[list(rows)], separate(stack, workers=cores).densities, workers=cores)
+
+        start = time.perf_counter()
+        made_images(
+            paths, stains.reshape(len(images), -1).tolist(), align, {}, root / "made", workers=cores, progress=False
+        )
+        return round(len(images) / (time.perf_counter() - start), 2)
 
 
 def _spams(images: Any, iterations: int) -> Result:

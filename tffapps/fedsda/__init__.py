@@ -1,0 +1,177 @@
+"""FedSDA, `python -m tffapps.fedsda`: tumour or not, H&E patches from several centres whose stains differ.
+
+The federation learns a diffusion model of the centres' stain matrices; every centre then gives its training images
+stains drawn from all centres' distributions, and a classifier is trained as usual. Two things are combined freely:
+  methods   how the classifier is trained: fedavg, fedprox, fedsam, fedlesam, fedfa
+  sides     what is done to the images: none, fedsda, ccst (style transfer by AdaIN), amp-norm (Fourier amplitudes)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from models.names import HEADS, NAMES
+from tffapps import cli
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.fedfa import FedFA
+from tffapps.federated.fedlesam import FedLESAM
+from tffapps.federated.fedprox import FedProx
+from tffapps.federated.fedsam import FedSAM
+from tffapps.federated.method import SCHEDULES
+from tffapps.settings import pick, setting
+
+METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
+SIDES = ("none", "fedsda", "ccst", "amp-norm")
+METRICS = ("auroc", "auprc", "accuracy")
+PAIRS = ("paper", "all")
+LEARNING_SEED = 0  # of the stain model and of CCST's decoder: one of each serves all seeds
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    model: str = setting("densenet121", "classifier (paper)", choices=NAMES)
+    size: int = setting(96, "images are resized to this many pixels on a side", least=8)
+    head: str = setting("gap", "global average pooling (paper), or flatten and 256 units", choices=HEADS)
+    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    rounds: int = setting(100, "rounds of the classifier (paper)", least=1)
+    epochs: int = setting(1, "local epochs a round (paper)", least=1)
+    batch: int = setting(128, "images a batch (paper)", least=1)
+    sides: tuple[str, ...] = setting(SIDES, "what is done to the training images", choices=SIDES, metavar="A,B")
+    pairs: str = setting(
+        "paper", "every method on none and fedsda, fedavg on every side; or all with all", choices=PAIRS
+    )
+    train_share: float = setting(
+        0.0, "of each centre; 0: 0.8 of a WILDS folder, 0.6 of others (paper)", least=0, below=1
+    )
+    leave_out: bool = setting(False, "also train without each centre in turn and test on all of it")
+
+
+@dataclasses.dataclass(frozen=True)
+class StainFlags:
+    """Separation, and the model of the stains."""
+
+    stain_method: str = setting("vahadane", "stain separation", choices=("vahadane", "macenko"))
+    stain_lambda: float = setting(0.1, "sparsity while a stain matrix is learned", least=0)
+    blocks: tuple[str, ...] = setting(
+        ("transformer", "mlp"), "denoisers; the first one is used", choices=("transformer", "mlp"), metavar="A,B"
+    )
+    diffusion_rounds: int = setting(3, "rounds of the denoiser (paper)", least=1)
+    diffusion_epochs: int = setting(300, "its local epochs a round (paper)", least=1)
+    diffusion_batch: int = setting(65536, "its stain matrices a batch (paper)", least=1)
+    diffusion_learning_rate: float = setting(2e-4, "its learning rate, AdamW (paper)", above=0)
+    diffusion_weight_decay: float = setting(3e-2, "its weight decay (paper)", least=0)
+    diffusion_equal: bool = setting(False, "every client counts the same in it; else by its patches (paper)")
+    diffusion_schedule: str = setting("constant", "its learning rate over rounds", choices=SCHEDULES)
+    diffusion_steps: int = setting(1000, "T, steps from stains to noise", least=2, most=10000)
+    sweep_epochs: tuple[int, ...] = setting(
+        (1, 2, 3, 4, 100, 200), "Figure 7: other local epochs, as many epochs in all", metavar="1,100", least=1
+    )
+    sweep_rounds: int = setting(300, "at most this many rounds for each of them", least=1)
+    fd_samples: int = setting(1000, "stain matrices of each client drawn to measure the denoiser", least=8)
+    fd_points: int = setting(10, "how often along a denoiser's training", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class SideFlags:
+    """The other ways to align images, and how pictures are judged."""
+
+    ccst_weights: str = setting("random", "VGG-19 of CCST: imagenet, random or a file", metavar="imagenet|random|FILE")
+    ccst_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
+    ccst_size: int = setting(96, "pixels on a side of the images that its decoder learns from", least=16)
+    ccst_rounds: int = setting(20, "rounds of its decoder", least=1)
+    ccst_batch: int = setting(8, "images a batch of its decoder (Huang and Belongie)", least=1)
+    ccst_learning_rate: float = setting(1e-4, "Adam, of its decoder (Huang and Belongie)", above=0)
+    ccst_alpha: float = setting(1.0, "how much of the style (paper)", least=0, most=1)
+    ccst_styles: int = setting(0, "styles each image is given; 0: those of all clients (paper)", least=0)
+    amplitude_decay: float = setting(0.1, "v of amp-norm (HarmoFL's code)", above=0, most=1)
+    inception: str = setting(
+        "random", "weights for FID and KID: imagenet, random or a file", metavar="imagenet|random|FILE"
+    )
+    inception_size: int = setting(299, "pixels on a side that Inception sees", least=75)
+    quality_images: int = setting(1000, "images of each client that FID, KID, SSIM and WD are measured on", least=2)
+    standin_patches: int = setting(300, "stand-in: patches of each centre", least=20)
+    standin_centres: int = setting(4, "stand-in: centres", least=1, most=5)
+
+
+# Small data has few batches an epoch: more rounds of fewer epochs, and larger steps; and a smaller penalty leaves
+# stains nearer to the truth. See the README.
+_SMALL_DATA: dict[str, Any] = {
+    "stain_lambda": 0.02,
+    "diffusion_rounds": 90,
+    "diffusion_epochs": 5,
+    "diffusion_learning_rate": 4e-3,
+    "diffusion_schedule": "cosine",
+}
+PROFILES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "model": "tiny",
+        "size": 32,
+        "rounds": 1,
+        "batch": 16,
+        "learning_rate": 0.1,
+        "seeds": (0,),
+        "diffusion_rounds": 2,
+        "diffusion_epochs": 2,
+        "diffusion_learning_rate": 4e-3,
+        "diffusion_steps": 20,
+        "sweep_epochs": (4,),
+        "fd_samples": 16,
+        "fd_points": 1,
+        "ccst_width": 4,
+        "ccst_size": 32,
+        "ccst_rounds": 1,
+        "ccst_batch": 32,
+        "ccst_styles": 1,
+        "inception_size": 75,
+        "quality_images": 4,
+        "standin_patches": 24,
+        "standin_centres": 2,
+    },
+    "demo": {
+        **_SMALL_DATA,
+        "model": "tiny",
+        "size": 48,
+        "rounds": 10,
+        "batch": 16,
+        "learning_rate": 0.1,
+        "sweep_epochs": (225,),
+        "fd_samples": 128,
+        "fd_points": 2,
+        "ccst_width": 8,
+        "ccst_size": 48,
+        "ccst_rounds": 8,
+        "ccst_batch": 4,
+        "ccst_learning_rate": 3e-3,
+        "ccst_styles": 1,
+        "inception_size": 96,
+        "quality_images": 40,
+        "standin_patches": 160,
+    },
+    "paper": {"learning_rate": 1e-3, "standin_centres": 5},
+}
+
+
+def work(values: dict[str, Any]) -> None:
+    from tffapps.fedsda import runs  # imports TensorFlow
+
+    runs.run_all(values)
+
+
+APP = cli.App(
+    name="fedsda",
+    description="Federated classification of H&E patches whose stains differ: FedSDA, CCST, amp-norm.",
+    settings=(Settings, StainFlags, SideFlags, Aggregation, FedProx, FedSAM, FedLESAM, FedFA),
+    profiles=PROFILES,
+    methods=METHODS,
+    work=work,
+)
+
+
+def results_folder(values: dict[str, Any]) -> pathlib.Path:
+    return pathlib.Path(values["results"]) / APP.name
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    return pick(Settings, values)

@@ -1,0 +1,105 @@
+"""Where the patches come from: a WILDS folder, folders of patches, a manifest, or the stand-in."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tffapps.data import held_out, manifest, standin, tissue, wilds
+from tffapps.errors import UserError
+from tffapps.results import write_table
+
+CACHE = pathlib.Path("data") / "cache"
+FEDERATION = "federation"  # the test images of all centres; other folds are named after the centre left out
+
+
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """All patches; the clients and the split are decided."""
+
+    name: str  # for the tables
+    table: pd.DataFrame  # path, label, client, split
+    classes: list[str]
+    key: str  # changes with any patch, label, client or split
+    truth: pd.DataFrame | None  # the true stains by path, of a stand-in
+
+    def codes(self, table: pd.DataFrame) -> np.ndarray:
+        return np.array([self.classes.index(label) for label in table.label], np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """What one federation trains and is tested on."""
+
+    name: str
+    train: pd.DataFrame
+    test: pd.DataFrame
+
+    @property
+    def clients(self) -> list[str]:
+        return sorted(set(self.train.client), key=manifest.natural_key)
+
+
+def folds(pool: Pool, leave_out: bool) -> list[Fold]:
+    """The whole federation and, if asked for, for each centre the federation of the others, tested on all of it."""
+    train, test = (pool.table[pool.table.split == split] for split in ("train", "test"))
+    made = [Fold(FEDERATION, train, test)]
+    if leave_out:
+        clients = made[0].clients
+        if len(clients) < 2:
+            raise UserError("--leave-out: there is only one centre, and none would be left to train on")
+        made += [Fold(name, train[train.client != name], pool.table[pool.table.client == name]) for name in clients]
+    return made
+
+
+def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
+    from tffapps.data.unreadable import drop_unreadable  # imports TensorFlow
+
+    name, table, truth = _read(values)
+    table, dropped = drop_unreadable(table, 3, "reading the patches" if len(table) > 5000 else None)
+    write_table(results / "rejected.csv", dropped)
+    if len(dropped):
+        first = dropped.iloc[0]
+        print(
+            f"{len(dropped)} of {len(dropped) + len(table)} patches cannot be read, listed in "
+            f"{results / 'rejected.csv'}; {first.path}: {first.reason}",
+            file=sys.stderr,
+        )
+        manifest.check(table)
+    classes = manifest.classes(table)
+    if len(classes) < 2:
+        raise UserError(f"--data: only one class ({classes[0] if classes else 'none'}); a classifier needs two or more")
+    for split in ("train", "test"):
+        if not (table.split == split).any():
+            raise UserError(f"--data: no patch is left to {split} with")
+    return Pool(name, table, classes, manifest.fingerprint(table), truth)
+
+
+def _read(values: dict[str, Any]) -> tuple[str, pd.DataFrame, pd.DataFrame | None]:
+    share = values["train_share"] or None
+    if not values["data"]:
+        patches, centres = values["standin_patches"], values["standin_centres"]
+        source = pathlib.Path("data") / f"tissue-{centres}x{patches}"
+        tissue.write_tissue(source, patches=patches, centres=centres)
+    else:
+        source = pathlib.Path(values["data"])
+    if source.suffix.lower() == ".csv" or source.is_file():
+        table = manifest.load(source)
+        manifest.check(table)
+        return source.stem, held_out.with_test(table, source), None
+    table = wilds.read(source, train=share)
+    drawn = (source / tissue.STAINS).is_file()
+    name = "stand-in" if standin.is_standin(source) else source.resolve().name
+    return name, table, tissue.true_stains(source) if drawn else None
+
+
+def short(path: str) -> str:
+    """As the user would name it: relative where it lies below the working folder."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

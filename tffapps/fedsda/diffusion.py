@@ -1,0 +1,168 @@
+"""Training the federation's model of its stains: a TFF federation of its own, measured as it goes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+
+from models import ddpm, stain_diffusion
+from tffapps import cli, fedsda
+from tffapps.engine import Engine
+from tffapps.evaluation.distances import frechet_distance, matrix_wasserstein
+from tffapps.federated.cohort import Client
+from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task
+from tffapps.federated.moments import Moments, federated_moments
+from tffapps.federated.round import Round, build_round
+from tffapps.federated.training import train
+from tffapps.fedsda import LEARNING_SEED, StainFlags, stain_model
+from tffapps.runs import Run
+from tffapps.settings import as_dict, pick
+
+
+@dataclasses.dataclass(frozen=True)
+class StainModel:
+    """G: draws stain matrices of any client of the federation."""
+
+    clients: tuple[str, ...]
+    denoiser: tf.keras.Model
+    weights: list[np.ndarray]
+    moments: Moments
+    steps: int
+
+    def draw(self, numbers: np.ndarray, seed: int) -> np.ndarray:
+        """A matrix (3, 2) for each client's number (n)."""
+        self.denoiser.set_weights(self.weights)
+        return stain_model.draw(self.denoiser, numbers, self.moments, seed=seed, steps=self.steps)
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    model: StainModel
+    block: str
+    epochs: int
+    rounds: pd.DataFrame  # fd and wd by round, where they were measured
+
+
+class Diffusion:
+    """All trainings of denoisers of one command; those alike share their round."""
+
+    def __init__(self, values: dict[str, Any], engine: Engine) -> None:
+        self._values, self._engine = values, engine
+        self._flags: StainFlags = pick(StainFlags, values)
+        self._built: dict[Any, tuple[tf.keras.Model, Round]] = {}
+
+    def learn(
+        self, clients: Sequence[str], matrices: Sequence[np.ndarray], block: str, fold: str, epochs: int = 0
+    ) -> Learned:
+        """From each client's matrices (n, 3, 2). With `epochs`, other than the usual, about as many epochs in all."""
+        flags = self._flags
+        rounds = flags.diffusion_rounds
+        if epochs:
+            rounds = min(max(1, -(-flags.diffusion_rounds * flags.diffusion_epochs // epochs)), flags.sweep_rounds)
+        epochs = epochs or flags.diffusion_epochs
+        method = Denoising(
+            optimizer="adamw",
+            learning_rate=flags.diffusion_learning_rate,
+            weight_decay=flags.diffusion_weight_decay,
+            schedule_steps=flags.diffusion_steps,
+            equal=flags.diffusion_equal,
+        )
+        moments = federated_moments([stain_model.as_vectors(own) for own in matrices])
+        values = [stain_model.standardised(own, moments) for own in matrices]
+        denoiser, round_ = self._round(block, len(clients), method)
+        settings = {
+            **as_dict(method), "method": "stains", "seed": LEARNING_SEED, "block": block, "rounds": rounds,
+            "epochs": epochs, "batch": flags.diffusion_batch, "over_rounds": flags.diffusion_schedule,
+            "fd_samples": flags.fd_samples, "fd_points": flags.fd_points,
+            "stains": hashlib.sha256(b"".join(own.tobytes() for own in values)).hexdigest()[:16],
+        }  # fmt: skip
+        name = f"stains-{block}-{epochs}-epochs" + (f"-without-{fold}" if fold else "")
+        context = cli.context(fedsda.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
+        root: pathlib.Path = fedsda.results_folder(self._values)
+        with Run(root, name, settings, context, self._values["fresh"]) as run:
+            weights = self._train(run, denoiser, round_, clients, values, rounds, epochs)
+            if not run.finished:
+                run.finish({"fd": float(run.rounds().fd.iloc[-1])})
+            model = StainModel(tuple(clients), denoiser, weights, moments, flags.diffusion_steps)
+            return Learned(model, block, epochs, run.rounds())
+
+    def _train(
+        self,
+        run: Run,
+        denoiser: tf.keras.Model,
+        round_: Round,
+        clients: Sequence[str],
+        values: Sequence[np.ndarray],
+        rounds: int,
+        epochs: int,
+    ) -> list[np.ndarray]:
+        stain_diffusion.start(denoiser, LEARNING_SEED)
+        every = max(1, rounds // self._flags.fd_points)
+
+        def evaluate(weights: list[np.ndarray], number: int) -> dict[str, float]:
+            if number % every and number != rounds:
+                return {"fd": np.nan, "wd": np.nan, "worst_fd": np.nan}
+            denoiser.set_weights(weights)
+            return self._distances(denoiser, values)
+
+        cosine = self._flags.diffusion_schedule == "cosine"
+
+        def rate(number: int) -> float:
+            return 0.5 * (1 + math.cos(math.pi * (number - 1) / rounds)) if cosine else 1.0
+
+        sites = [
+            Client(client, self._data(own, place, epochs, rate))
+            for place, (client, own) in enumerate(zip(clients, values))
+        ]
+        return train(
+            run, round_, denoiser.get_weights(), sites, rounds=rounds, evaluate=evaluate, engine=self._engine,
+            min_clients=self._values["min_clients"], headline="fd", tensorboard=self._values["tensorboard"],
+        )  # fmt: skip
+
+    def _data(
+        self, values: np.ndarray, place: int, epochs: int, rate: Callable[[int], float]
+    ) -> Callable[[int], NoiselessData]:
+        def data(number: int) -> NoiselessData:
+            stream = int(np.random.SeedSequence([LEARNING_SEED, number, place]).generate_state(1)[0])
+            return stain_model.data(
+                values, batch=self._flags.diffusion_batch, epochs=epochs, seed=stream, rate=rate(number)
+            )
+
+        return data
+
+    def _distances(self, denoiser: tf.keras.Model, values: Sequence[np.ndarray]) -> dict[str, float]:
+        """Of drawn from real stains, in units of the federation's standard deviations: means and worst over clients."""
+        numbers = np.repeat(np.arange(len(values)), self._flags.fd_samples)
+        drawn = stain_model.sample_standardised(denoiser, numbers, LEARNING_SEED, self._flags.diffusion_steps)
+        pairs = [(drawn[numbers == place], own) for place, own in enumerate(values)]
+        fd = [frechet_distance(*pair) for pair in pairs]
+        return {
+            "fd": float(np.mean(fd)),
+            "wd": float(np.mean([matrix_wasserstein(*pair) for pair in pairs])),
+            "worst_fd": float(np.max(fd)),
+        }
+
+    def _round(self, block: str, clients: int, method: Denoising) -> tuple[tf.keras.Model, Round]:
+        key = (block, clients, method)
+        if key not in self._built:
+            schedule = ddpm.scaled(self._flags.diffusion_steps)
+            denoiser = stain_diffusion.build(block, clients=clients, schedule=schedule)
+            self._built[key] = denoiser, build_round(denoising_task(denoiser, stain_diffusion.NUMBERS), method)
+        return self._built[key]
+
+
+def distances_between(matrices: Sequence[np.ndarray]) -> list[float]:
+    """Fréchet distances between the clients' own stains, every two, in the same units."""
+    vectors = [stain_model.as_vectors(own) for own in matrices]
+    together = np.concatenate(vectors)
+    moments = Moments(together.mean(axis=0), together.std(axis=0))
+    values = [stain_model.standardised(own, moments) for own in matrices]
+    return [frechet_distance(a, b) for place, a in enumerate(values) for b in values[:place]]

@@ -1,0 +1,217 @@
+"""The work behind `tffapps.fedsda`: patches → stains → stain model → images of each side → classifiers → tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import average_precision_score
+
+from preprocessing.stain import StainSettings
+from tffapps import cli, fedsda
+from tffapps.data import images
+from tffapps.engine import Engine, open_engine
+from tffapps.errors import UserError
+from tffapps.evaluation import classification
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.cohort import Client
+from tffapps.federated.methods import METHODS
+from tffapps.federated.round import Round, build_round
+from tffapps.federated.task import Task, cross_entropy
+from tffapps.federated.training import train
+from tffapps.fedsda import data, figures, stains, tables
+from tffapps.fedsda.ccst import StyleTransfer
+from tffapps.fedsda.data import CACHE, FEDERATION, Fold, Pool
+from tffapps.fedsda.diffusion import Diffusion, Learned
+from tffapps.fedsda.quality import Quality
+from tffapps.fedsda.sides import Sided, Sides
+from tffapps.inputs import Inputs, Network
+from tffapps.runs import Run
+from tffapps.settings import as_dict, pick
+
+_HELD = 2**28  # bytes of decoded images that may be held; real data is larger and read from its files
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What one run of a classifier wrote down."""
+
+    method: str
+    side: str
+    fold: str
+    seed: int
+    rounds: pd.DataFrame
+
+
+def run_all(values: dict[str, Any]) -> None:
+    settings, folder = fedsda.settings_of(values), fedsda.results_folder(values)
+    pool = data.load(values, folder)
+    folds = data.folds(pool, settings.leave_out)
+    for fold in folds:
+        if values["min_clients"] > len(fold.clients):
+            raise UserError(f"--min-clients {values['min_clients']}: there are only {len(fold.clients)} clients")
+    separation = StainSettings(method=values["stain_method"], lambda_matrix=values["stain_lambda"])
+    measured = stains.measure(list(folds[0].train.path), separation, pool.key, CACHE)
+    tables.say_unmeasured(measured, folder)
+    with open_engine(values["engine"]) as engine:
+        work = _Work(values, settings, pool, measured, separation, engine)
+        records = [record for fold in folds for record in work.classify(fold)]
+        stain_models = work.stain_models(folds[0]) if "fedsda" in settings.sides else []
+        quality = work.quality(folds[0]) if len(settings.sides) > 1 else {}
+    what_ran = {
+        "data": pool.name,
+        "profile": values["profile"],
+        "weights": work.inputs.weights,
+        "model": settings.model,
+    }
+    tables.write_all(folder, values, pool, folds[0], measured, separation, records, stain_models, quality, what_ran)
+    figures.draw_all(folder, folds[0], measured, records, stain_models, quality, what_ran)
+
+
+class _Work:
+    """All runs of one command: they share networks, the images made and every round that has been built."""
+
+    def __init__(
+        self,
+        values: dict[str, Any],
+        settings: fedsda.Settings,
+        pool: Pool,
+        measured: stains.Stains,
+        separation: StainSettings,
+        engine: Engine,
+    ) -> None:
+        self._values, self._settings, self._pool, self._engine = values, settings, pool, engine
+        self._measured, self._separation = measured, separation
+        found = images.formats_of(pool.table.path)
+        self._formats = tuple(name for name in images.FORMATS if name in found or name == "png")  # made images are PNG
+        network = Network(settings.model, settings.size, 3, settings.head, settings.freeze, values["weights"])
+        self.inputs = Inputs(
+            network, classes=len(pool.classes), formats=self._formats, cache=CACHE / "features", augmentations={},
+            held_bytes=_HELD if values["engine"] == "in-process" else 0,
+        )  # fmt: skip
+        self._task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+        self._aggregation = pick(Aggregation, values)
+        self._rounds: dict[Any, Round] = {}
+        self._diffusion = Diffusion(values, engine)
+        self._learned: dict[Any, Learned] = {}
+        self._sides: dict[str, Sides] = {}
+
+    def classify(self, fold: Fold) -> list[Record]:
+        """Every method and side that is asked for, on every seed. Left-out centres are for FedAvg alone."""
+        records = []
+        for seed in self._values["seeds"]:
+            for side in self._settings.sides:
+                methods = [name for name in self._values["methods"] if self._wanted(name, side, fold)]
+                sided = self._images(fold).of(side, seed) if methods else None
+                records += [self._run(method, side, fold, sided, seed) for method in methods if sided is not None]
+        return records
+
+    def _wanted(self, method: str, side: str, fold: Fold) -> bool:
+        if method == "fedavg":
+            return True
+        return fold.name == FEDERATION and (self._settings.pairs == "all" or side in ("none", "fedsda"))
+
+    def stain_models(self, fold: Fold) -> list[Learned]:
+        """The stain model, its rivals (Table 1) and its other schedules (Figure 7)."""
+        first, *others = self._values["blocks"]
+        usual = self._values["diffusion_epochs"]
+        found = [self._stain_model(fold, block) for block in (first, *others)]
+        return found + [self._stain_model(fold, first, e) for e in self._values["sweep_epochs"] if e != usual]
+
+    def quality(self, fold: Fold) -> dict[str, Any]:
+        """For each side its scores and its images, and under "label" what measured them."""
+        judge = Quality(self._values)
+        made: dict[str, Any] = {"label": judge.label, "scores": {}, "sided": {}}
+        for side in self._settings.sides:
+            sided = self._images(fold).of(side, self._values["seeds"][0])
+            made["scores"][side] = judge.measure(sided, fold.clients)
+            made["sided"][side] = sided
+        return made
+
+    def _stain_model(self, fold: Fold, block: str, epochs: int = 0) -> Learned:
+        key = (fold.name, block, epochs)
+        if key not in self._learned:
+            matrices = self._measured.by_client(fold.train, fold.clients)
+            without = "" if fold.name == FEDERATION else fold.name
+            self._learned[key] = self._diffusion.learn(fold.clients, matrices, block, without, epochs)
+        return self._learned[key]
+
+    def _images(self, fold: Fold) -> Sides:
+        if fold.name not in self._sides:
+            self._sides[fold.name] = Sides(
+                self._values,
+                fold,
+                self._separation,
+                lambda: self._stain_model(fold, self._values["blocks"][0]).model,
+                functools.cache(lambda: self._style_transfer.learn(fold, self._pool.key, self._formats)),
+            )
+        return self._sides[fold.name]
+
+    @functools.cached_property
+    def _style_transfer(self) -> StyleTransfer:
+        return StyleTransfer(self._values, self._engine)
+
+    def _run(self, method: str, side: str, fold: Fold, sided: Sided, seed: int) -> Record:
+        weights, identity = self.inputs.initial(seed)
+        rules = pick(METHODS[method], self._values)
+        key = {
+            **as_dict(rules), **as_dict(self._aggregation), **identity,
+            **{name: getattr(self._settings, name) for name in ("model", "size", "head", "rounds", "epochs", "batch")},
+            "method": method, "side": side, "fold": fold.name, "seed": seed, "data": self._pool.key, "made": sided.key,
+        }  # fmt: skip
+        name = f"{method}-{side}-seed{seed}" + ("" if fold.name == FEDERATION else f"-without-{fold.name}")
+        context = cli.context(fedsda.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
+        with Run(fedsda.results_folder(self._values), name, key, context, self._values["fresh"]) as run:
+            if not run.finished:
+                self._train(run, rules, weights, fold, sided, seed)
+                last = run.rounds().iloc[-1]
+                run.finish({metric: float(last[metric]) for metric in fedsda.METRICS})
+            return Record(method, side, fold.name, seed, run.rounds())
+
+    def _train(self, run: Run, rules: Any, weights: list[np.ndarray], fold: Fold, sided: Sided, seed: int) -> None:
+        self.inputs.prepare([*sided.train.path, *sided.test.path], "plain")
+        test = self._batches(sided.test, 0, 1, shuffle=False)
+
+        def client(place: int, name: str) -> Client:
+            rows = sided.train[sided.train.client == name]
+
+            def batches(number: int) -> Any:
+                stream = int(np.random.SeedSequence([seed, number, place]).generate_state(1)[0])
+                return self._batches(rows, stream, self._settings.epochs)
+
+            return Client(name, batches)
+
+        def evaluate(values: list[np.ndarray], number: int) -> dict[str, float]:
+            del number
+            self.inputs.model.set_weights(values)
+            return self._scores(test)
+
+        train(
+            run, self._round(rules, len(fold.clients)), weights, [client(*pair) for pair in enumerate(fold.clients)],
+            rounds=self._settings.rounds, evaluate=evaluate, engine=self._engine, headline="auroc",
+            min_clients=self._values["min_clients"], tensorboard=self._values["tensorboard"], seed=seed,
+        )  # fmt: skip
+
+    def _batches(self, rows: pd.DataFrame, seed: int, epochs: int, shuffle: bool = True) -> Any:
+        return self.inputs.batches(
+            list(rows.path), self._pool.codes(rows), batch=self._settings.batch, epochs=epochs, seed=seed,
+            shuffle=shuffle,
+        )  # fmt: skip
+
+    def _scores(self, dataset: Any) -> dict[str, float]:
+        labels, probabilities = classification.predict(self.inputs.model, dataset)
+        if not np.isfinite(probabilities).all():
+            raise UserError("the model's predictions are not finite: lower the learning rate (or --dp-noise)")
+        found = classification.scores(labels, probabilities)
+        if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
+            found["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))
+        return {metric: found[metric] for metric in fedsda.METRICS}
+
+    def _round(self, rules: Any, clients: int) -> Round:
+        key = (rules, None if self._aggregation.weighted else clients)
+        if key not in self._rounds:
+            self._rounds[key] = build_round(self._task, rules, self._aggregation, clients)
+        return self._rounds[key]
