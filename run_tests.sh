@@ -7,5 +7,7 @@ if [ $# -eq 0 ]; then
   "$PYTHON" -m ruff check .
   "$PYTHON" -m ruff format --check .
   "$PYTHON" -m mypy
+  # Two files of tests at a time: most of them wait for one core. What a file has built, all of its tests use.
+  set -- --numprocesses 2 --dist loadfile
 fi
 exec "$PYTHON" -m pytest "$@"

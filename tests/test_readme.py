@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tffapps import classify, cli, plfl
+from tffapps import classify, cli, fedsda, plfl
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -25,9 +25,9 @@ def test_tables_come_from_the_results():
 
 
 def test_every_flag_named_is_one():
-    fields = {**classify.APP.fields(), **plfl.APP.fields()}
+    fields = {**classify.APP.fields(), **plfl.APP.fields(), **fedsda.APP.fields()}
     known = {"--" + name.replace("_", "-") for name in fields} | {"--profile", "--settings", "--fresh"}
-    elsewhere = {"--help", "--no-deps", "--steps"}
+    elsewhere = {"--help", "--no-deps", "--steps", "--target"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     assert named - elsewhere <= known
 
@@ -42,3 +42,9 @@ def test_the_command_for_knees_parses():
     line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.plfl --data"))
     values = cli.parse(plfl.APP, line.split()[3:])
     assert values["models"] == ("mobilenetv2",) and values["augment"] == "none" and values["size"] == 224
+
+
+def test_the_command_for_patches_parses():
+    line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.fedsda --data"))
+    values = cli.parse(fedsda.APP, line.split()[3:])
+    assert values["model"] == "densenet121" and values["diffusion_rounds"] == 3 and values["rounds"] == 100

@@ -7,7 +7,6 @@ Beside the federated methods, `separate` trains each client alone and `centralis
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 import sys
 from typing import Any
 
@@ -66,10 +65,6 @@ APP = cli.App(
     methods=(*METHODS, *REFERENCES),
     work=work,
 )
-
-
-def results_folder(values: dict[str, Any]) -> pathlib.Path:
-    return pathlib.Path(values["results"]) / APP.name
 
 
 def settings_of(values: dict[str, Any]) -> Settings:

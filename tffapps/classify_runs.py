@@ -31,7 +31,7 @@ from tffapps.settings import as_dict, pick
 
 def run_all(values: dict[str, Any]) -> None:
     settings = classify.settings_of(values)
-    folder = classify.results_folder(values)
+    folder = classify.APP.folder(values)
     data_name, table = load_data(values, settings)
     with open_engine(values["engine"]) as engine:
         runs = _Runs(values, settings, table, engine)
@@ -120,8 +120,8 @@ class _Runs:
         }  # fmt: skip
         initial = self._model.get_weights()
         name = f"{method}-{site}-seed{seed}".replace(" ", "-").replace("/", "-")
-        context = cli.context(classify.APP.name, {k: v for k, v in self._values.items() if k != "fresh"})
-        root = classify.results_folder(self._values)
+        context = cli.context(classify.APP.name, self._values)
+        root = classify.APP.folder(self._values)
         with Run(root, name, settings, context, self._values["fresh"]) as run:
             if not run.finished:
                 clients = [self._client(client, rows, seed) for client, rows in training.items()]

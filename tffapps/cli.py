@@ -48,6 +48,10 @@ class App:
     work: Callable[[dict[str, Any]], None]
     default_profile: str = "demo"
 
+    def folder(self, values: dict[str, Any]) -> pathlib.Path:
+        """Where its tables and runs are."""
+        return pathlib.Path(values["results"]) / self.name
+
     def fields(self) -> dict[str, tuple[dataclasses.Field, type]]:
         found: dict[str, tuple[dataclasses.Field, type]] = {}
         for owner in (Common, *self.settings):
@@ -112,7 +116,7 @@ def context(app_name: str, values: dict[str, Any]) -> dict[str, Any]:
     versions = {name: metadata.version(name) for name in packages}
     return {
         "app": app_name,
-        "flags": {**values, **places},
+        "flags": {name: value for name, value in {**values, **places}.items() if name != "fresh"},
         "versions": {"python": platform.python_version(), **versions},
     }
 

@@ -9,7 +9,6 @@ stains drawn from all centres' distributions, and a classifier is trained as usu
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Any
 
 from models.names import HEADS, NAMES
@@ -167,10 +166,6 @@ APP = cli.App(
     methods=METHODS,
     work=work,
 )
-
-
-def results_folder(values: dict[str, Any]) -> pathlib.Path:
-    return pathlib.Path(values["results"]) / APP.name
 
 
 def settings_of(values: dict[str, Any]) -> Settings:

@@ -78,8 +78,8 @@ class StyleTransfer:
 
             return Client(name, batches)
 
-        context = cli.context(fedsda.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
-        root, name = fedsda.results_folder(self._values), f"ccst-decoder-{fold.name}"
+        context = cli.context(fedsda.APP.name, self._values)
+        root, name = fedsda.APP.folder(self._values), f"ccst-decoder-{fold.name}"
         with Run(root, name, settings, context, self._values["fresh"]) as run:
             weights = train(
                 run, self._round, self._start, [client(*pair) for pair in enumerate(fold.clients)],

@@ -85,8 +85,8 @@ class Diffusion:
             "stains": hashlib.sha256(b"".join(own.tobytes() for own in values)).hexdigest()[:16],
         }  # fmt: skip
         name = f"stains-{block}-{epochs}-epochs" + (f"-without-{fold}" if fold else "")
-        context = cli.context(fedsda.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
-        root: pathlib.Path = fedsda.results_folder(self._values)
+        context = cli.context(fedsda.APP.name, self._values)
+        root: pathlib.Path = fedsda.APP.folder(self._values)
         with Run(root, name, settings, context, self._values["fresh"]) as run:
             weights = self._train(run, denoiser, round_, clients, values, rounds, epochs)
             if not run.finished:

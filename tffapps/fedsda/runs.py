@@ -47,7 +47,7 @@ class Record:
 
 
 def run_all(values: dict[str, Any]) -> None:
-    settings, folder = fedsda.settings_of(values), fedsda.results_folder(values)
+    settings, folder = fedsda.settings_of(values), fedsda.APP.folder(values)
     pool = data.load(values, folder)
     folds = data.folds(pool, settings.leave_out)
     for fold in folds:
@@ -163,8 +163,8 @@ class _Work:
             "method": method, "side": side, "fold": fold.name, "seed": seed, "data": self._pool.key, "made": sided.key,
         }  # fmt: skip
         name = f"{method}-{side}-seed{seed}" + ("" if fold.name == FEDERATION else f"-without-{fold.name}")
-        context = cli.context(fedsda.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
-        with Run(fedsda.results_folder(self._values), name, key, context, self._values["fresh"]) as run:
+        context = cli.context(fedsda.APP.name, self._values)
+        with Run(fedsda.APP.folder(self._values), name, key, context, self._values["fresh"]) as run:
             if not run.finished:
                 self._train(run, rules, weights, fold, sided, seed)
                 last = run.rounds().iloc[-1]

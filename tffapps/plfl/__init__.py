@@ -11,7 +11,6 @@ After a thesis on grading knee osteoarthritis (healthy, moderate, severe) with a
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Any
 
 from models.names import HEADS, NAMES
@@ -118,10 +117,6 @@ APP = cli.App(
     methods=METHODS,
     work=work,
 )
-
-
-def results_folder(values: dict[str, Any]) -> pathlib.Path:
-    return pathlib.Path(values["results"]) / APP.name
 
 
 def settings_of(values: dict[str, Any]) -> Settings:

@@ -36,7 +36,7 @@ class Record:
 
 
 def run_all(values: dict[str, Any]) -> None:
-    settings, folder = plfl.settings_of(values), plfl.results_folder(values)
+    settings, folder = plfl.settings_of(values), plfl.APP.folder(values)
     if values["min_clients"] > len(oai.CLIENTS):
         raise UserError(f"--min-clients {values['min_clients']}: there are only {len(oai.CLIENTS)} clients")
     pool = data.load(values, settings, folder)
@@ -93,12 +93,12 @@ class _Network:
         self._frameworks.prepare(framework, table)
         federation = self._frameworks.of(framework, table, seed)
         name = f"{framework}-{self._name}-seed{seed}" + (f"-poison{poison:g}" if poison else "")
-        context = cli.context(plfl.APP.name, {key: value for key, value in self._values.items() if key != "fresh"})
+        context = cli.context(plfl.APP.name, self._values)
         key = self._key(framework, federation, identity, seed, poison)
         # The gold run serves two methods; starting over once is enough.
         fresh = self._values["fresh"] and name not in self._started
         self._started.add(name)
-        with Run(plfl.results_folder(self._values), name, key, context, fresh) as run:
+        with Run(plfl.APP.folder(self._values), name, key, context, fresh) as run:
             stored = run.latest() if run.finished else None
             if stored is not None:  # no need to build a round
                 return run, stored[1][: len(weights)]
