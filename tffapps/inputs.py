@@ -59,7 +59,7 @@ class Inputs:
         held_bytes: int = 0,
     ) -> None:
         """`formats` are the images'; `cache` keeps features; `views` is how many of a view are stored (default 1)."""
-        self._room, self._held = held_bytes, dict[str, np.ndarray]()
+        self._held_bytes, self._held = held_bytes, dict[str, np.ndarray]()
         self._chosen, self._cache, self._augmentations = chosen, cache, augmentations
         self._training_view, self._views = training_view, views or {}
         self.name, self.frozen = chosen.name, chosen.frozen
@@ -122,16 +122,20 @@ class Inputs:
             self._stored(paths, *self._resolved(view))
 
     def _hold(self, paths: Sequence[str]) -> bool:
-        """Whether all of these images are in memory; reads those that are not, as long as there is room."""
-        missing = [path for path in dict.fromkeys(paths) if path not in self._held]
-        each = 4 * self._chosen.size**2 * self._chosen.channels
-        if not paths or self._room < each * len(missing):
+        """Whether all of these images are in memory; reads those that are not, and forgets others to make room."""
+        wanted = dict.fromkeys(paths)
+        most = self._held_bytes // (4 * self._chosen.size**2 * self._chosen.channels)
+        if not paths or len(wanted) > most:
             return False
-        read = pipeline.of_files(missing, np.arange(len(missing)), self._image_reader, batch=64, shuffle=False)
-        for images_, numbers in read if missing else ():
-            self._held.update({missing[number]: image for image, number in zip(images_.numpy(), numbers.numpy())})
-        self._room -= each * len(missing)
-        return all(path in self._held for path in missing)  # one that cannot be read any more is left to the pipeline
+        missing = [path for path in wanted if path not in self._held]
+        for path in list(self._held)[: max(0, len(self._held) + len(missing) - most)]:  # the oldest first
+            del self._held[path]
+        missing = [path for path in wanted if path not in self._held]
+        if missing:
+            read = pipeline.of_files(missing, np.arange(len(missing)), self._image_reader, batch=64, shuffle=False)
+            for pictures, numbers in read.as_numpy_iterator():
+                self._held.update({missing[number]: image for image, number in zip(pictures, numbers)})
+        return all(path in self._held for path in wanted)  # one that cannot be read any more is left to the pipeline
 
     def _resolved(self, view: str) -> tuple[str, Augmentation | None]:
         """The view that is meant, and its augmentation."""

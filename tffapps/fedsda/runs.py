@@ -32,7 +32,7 @@ from tffapps.inputs import Inputs, Network
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
 
-_HELD = 2**28  # bytes of decoded images that may be held; real data is larger and read from its files
+_HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
 
 
 @dataclasses.dataclass(frozen=True)
