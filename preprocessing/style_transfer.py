@@ -1,0 +1,197 @@
+"""Images in the styles of others, known by their Gram matrices alone (Gatys et al. 2016; FNST, Eqs 1, 2, 5 and 6).
+
+Pixels are optimised until VGG-19 sees the content of one image and the Gram matrices of another:
+
+    x = noise or the content image;   minimise α · content(x) + β · Σ over relu1_1 … relu5_1 of E / 5
+
+Many images at once, and all steps in one compiled function: the losses of a batch are summed, so that no image's
+gradient depends on another's.
+
+Deviations: α weighs the mean of Eq. 2 (see `StyleSettings`). Gram matrices of images of another size are scaled by the
+numbers of places. Adam clips pixels to [0, 1] at every step; L-BFGS, whose line search wants a smooth function, moves
+their logits instead, and so never leaves (0, 1). XLA is not used: its convolutions on CPUs are far slower (20 steps for
+4 images of 64 × 64 at width 16 took 16 s, without it 0.6 s).
+
+    python -m preprocessing.style_transfer --content FOLDER --grams FILE -o OUT
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":  # before NumPy and TensorFlow are imported: --help needs neither
+    from preprocessing.style_transfer_command import main
+
+    raise SystemExit(main())
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from models import vgg
+from preprocessing.gram import check, gram, positions
+from preprocessing.style_settings import CONTENT_LAYER, LAYERS, StyleSettings, settings_for
+
+__all__ = [
+    "Losses",
+    "StyleSettings",
+    "all_pairs",
+    "batches",
+    "content_loss",
+    "layer_loss",
+    "optimiser",
+    "settings_for",
+    "style_loss",
+    "transfer",
+]
+
+_DEFAULT = StyleSettings()
+_ACTIVATIONS = 2**25  # of the first layer, at once: about 2 GB with what the gradient needs
+_MARGIN = 1 / 512  # L-BFGS: how far from black and white a pixel starts, half a grey level
+_SEARCH = 10  # L-BFGS: tries along a line
+_DECAY, _DECAY_SQUARES, _TINY = 0.9, 0.999, 1e-12  # Adam's; gradients can be far smaller than its usual 1e-8
+
+Objective = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]  # images (k, …) to losses (k,) and gradients (k, …)
+
+
+class Losses(NamedTuple):
+    """Of Eqs 2 and 6, unweighted, for each image (k,)."""
+
+    content_start: np.ndarray
+    content_end: np.ndarray
+    style_start: np.ndarray
+    style_end: np.ndarray
+
+
+def transfer(
+    encoder: tf.keras.Model,
+    contents: np.ndarray,
+    grams: Sequence[np.ndarray],
+    pairs: np.ndarray | None = None,
+    settings: StyleSettings = _DEFAULT,
+    places: Sequence[int] | None = None,
+) -> tuple[np.ndarray, Losses]:
+    """uint8 images (k, height, width, 3), one for each of `pairs` (k, 2): rows of `contents` and of `grams`.
+
+    `encoder` is a `vgg.build` up to relu5_1, `contents` uint8 (n, height, width, 3), `grams` (m, c, c) for each of
+    LAYERS, measured by the same VGG; `places` are their `Grams.positions`, unless measured at the contents' size.
+    Without `pairs`, every content with every style, a content's own together.
+    """
+    check(contents)
+    if pairs is None:
+        pairs = all_pairs(len(contents), len(grams[0]))
+    done = list(batches(encoder, contents, grams, pairs, settings, places))
+    if not done:
+        return contents[:0].copy(), Losses(*np.empty((4, 0), np.float32))
+    images, losses = zip(*done)
+    return np.concatenate(images), Losses(*(np.concatenate(part) for part in zip(*losses)))
+
+
+def all_pairs(contents: int, styles: int) -> np.ndarray:
+    """(contents · styles, 2)"""
+    return np.indices((contents, styles)).reshape(2, -1).T
+
+
+def batches(
+    encoder: tf.keras.Model,
+    contents: np.ndarray,
+    grams: Sequence[np.ndarray],
+    pairs: np.ndarray,
+    settings: StyleSettings = _DEFAULT,
+    places: Sequence[int] | None = None,
+) -> Iterator[tuple[np.ndarray, Losses]]:
+    """`transfer` as it comes, as many images at a time as memory allows."""
+    check(contents)
+    height, width = contents.shape[1:3]
+    own = positions(height, width)
+    scales = [here / there for here, there in zip(own, places or own)]
+    run = optimiser(encoder, settings)
+    step = max(1, _ACTIVATIONS // (height * width * encoder.get_layer("conv1_1").filters))
+    for part in (pairs[start : start + step] for start in range(0, len(pairs), step)):
+        rows, styles = part.T
+        wanted = [tf.constant(level[styles] * scale, tf.float32) for level, scale in zip(grams, scales)]
+        p = tf.constant(contents[rows], tf.float32) / 255.0
+        start = _noise(part, (height, width), settings.seed) if settings.init == "noise" else p
+        x, losses = run(start, p, wanted)
+        yield np.rint(x.numpy() * 255).astype(np.uint8), Losses(*losses.numpy())
+
+
+@functools.lru_cache(maxsize=8)  # tracing takes seconds
+def optimiser(encoder: tf.keras.Model, settings: StyleSettings) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
+    """Compiled: start and contents (k, height, width, 3) in [0,1], Gram matrices → images, and `Losses` as (4, k)."""
+    taps = vgg.taps(encoder, (*LAYERS, CONTENT_LAYER))
+
+    @tf.function
+    def run(start: tf.Tensor, contents: tf.Tensor, wanted: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        target = taps(contents)[-1]
+        divisor = tf.cast(tf.size(target[0]), tf.float32) if settings.content == "mean" else 1.0
+
+        def judge(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            *levels, deep = taps(x)
+            return content_loss(deep, target), style_loss(levels, wanted)
+
+        @tf.function(experimental_attributes={"_noinline": True})  # L-BFGS has it in many places: once is enough
+        def objective(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                content, style = judge(x)
+                loss = settings.content_weight / divisor * content + settings.style_weight * style
+            return loss, tape.gradient(loss, x)
+
+        x = (_adam if settings.optimizer == "adam" else _lbfgs)(objective, start, settings)
+        before, after = judge(start), judge(x)
+        return x, tf.stack([before[0], after[0], before[1], after[1]])
+
+    return run
+
+
+def content_loss(features: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Eq. 2 of each image (k,)."""
+    return 0.5 * tf.reduce_sum(tf.square(features - target), axis=[1, 2, 3])
+
+
+def layer_loss(features: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
+    """E of Eq. 5 for each image (k,): activations (k, height, width, c) against Gram matrices (k, c, c)."""
+    size = tf.cast(tf.reduce_prod(tf.shape(features)[1:]), tf.float32)  # N M; first, for squares stay small then
+    return tf.reduce_sum(tf.square((gram(features) - wanted) / (2.0 * size)), axis=[1, 2])
+
+
+def style_loss(levels: Sequence[tf.Tensor], wanted: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Eq. 6 with equal weights (k,)."""
+    return tf.add_n([layer_loss(level, matrix) for level, matrix in zip(levels, wanted)]) / len(levels)
+
+
+def _noise(pairs: np.ndarray, size: tuple[int, int], seed: int) -> tf.Tensor:
+    """Each pair's own, whatever batch it is in."""
+    drawn = [np.random.default_rng([seed, *pair]).random((*size, 3), np.float32) for pair in pairs.tolist()]
+    return tf.constant(np.stack(drawn))
+
+
+def _adam(objective: Objective, x: tf.Tensor, settings: StyleSettings) -> tf.Tensor:
+    def step(number: tf.Tensor, x: tf.Tensor, mean: tf.Tensor, squares: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        gradient = objective(x)[1]
+        mean = _DECAY * mean + (1 - _DECAY) * gradient
+        squares = _DECAY_SQUARES * squares + (1 - _DECAY_SQUARES) * tf.square(gradient)
+        rate = settings.learning_rate * tf.sqrt(1 - _DECAY_SQUARES**number) / (1 - _DECAY**number)
+        x = tf.clip_by_value(x - rate * mean / (tf.sqrt(squares) + _TINY), 0.0, 1.0)
+        return number + 1, x, mean, squares
+
+    first = (tf.constant(1.0), x, tf.zeros_like(x), tf.zeros_like(x))
+    return tf.while_loop(lambda number, *_: number <= settings.steps, step, first)[1]
+
+
+def _lbfgs(objective: Objective, x: tf.Tensor, settings: StyleSettings) -> tf.Tensor:
+    from tensorflow_probability import optimizer  # slow to import
+
+    def flat(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        picture = tf.sigmoid(logits)
+        loss, gradient = objective(tf.reshape(picture, tf.shape(x)))
+        return loss, tf.reshape(gradient, tf.shape(logits)) * picture * (1 - picture)
+
+    start = tf.clip_by_value(tf.reshape(x, [-1, int(np.prod(x.shape[1:]))]), _MARGIN, 1 - _MARGIN)
+    start = tf.math.log(start) - tf.math.log1p(-start)
+    found = optimizer.lbfgs_minimize(
+        flat, start, max_iterations=settings.steps, max_line_search_iterations=_SEARCH, tolerance=0.0
+    )
+    return tf.reshape(tf.sigmoid(found.position), tf.shape(x))
