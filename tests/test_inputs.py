@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 
 import cv2
 import numpy as np
@@ -93,6 +95,93 @@ def test_views_of_stored_features(paths, tmp_path):
 def test_one_view_is_stored_where_nothing_is_said(paths, tmp_path):
     dark = seen(inputs_of(tmp_path), paths, "darker", epochs=5)
     assert (dark == dark[0]).all()
+
+
+TRAINED = dataclasses.replace(TINY, freeze="no")
+IMAGE = 4 * 3 * SIDE**2  # bytes of a decoded one
+
+
+def copied(paths, folder):
+    """The images under other names, to be changed at will."""
+    return [shutil.copyfile(path, str(folder / os.path.basename(path))) for path in paths]
+
+
+def rows(inputs, paths, **options):
+    """(label, image) after another, and the sizes of the batches."""
+    batches = list(inputs.batches(paths, range(len(paths)), **options).as_numpy_iterator())
+    pairs = [(int(label), image) for images, labels in batches for image, label in zip(images, labels)]
+    return pairs, [len(labels) for _, labels in batches]
+
+
+def spoil(path):
+    cv2.imwrite(path, np.zeros((SIDE, SIDE, 3), np.uint8))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_held_images_come_in_the_same_batches_as_files(paths, tmp_path, shuffle):
+    options = {"batch": 2, "epochs": 3, "seed": 7, "shuffle": shuffle}
+    doubled = [*paths, *paths[:2]]  # an image may be there twice
+    held, files = (rows(inputs_of(tmp_path, TRAINED, held_bytes=room), doubled, **options) for room in (5 * IMAGE, 0))
+    assert held[1] == files[1] == [2, 2, 2, 1] * 3
+    for (label, image), (expected_label, expected_image) in zip(held[0], files[0]):
+        assert label == expected_label and image.dtype == np.float32 and np.array_equal(image, expected_image)
+
+
+def test_images_are_held_only_if_there_is_room_for_all(paths, tmp_path):
+    files = copied(paths, tmp_path)
+    roomy, cramped = (inputs_of(tmp_path, TRAINED, held_bytes=room) for room in (5 * IMAGE, 5 * IMAGE - 1))
+    before = [rows(inputs, files, batch=5, shuffle=False)[0] for inputs in (roomy, cramped)]
+    spoil(files[3])
+    after = [rows(inputs, files, batch=5, shuffle=False)[0] for inputs in (roomy, cramped)]
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(before[0], after[0]))  # not read again
+    assert [np.array_equal(a[1], b[1]) for a, b in zip(before[1], after[1])] == [True] * 3 + [False, True]
+    assert after[1][3][1].max() == 0
+
+
+def test_augmented_images_and_features_are_not_held(paths, tmp_path):
+    files = copied(paths, tmp_path)
+    inputs = inputs_of(tmp_path / "cache", training_view="darker", held_bytes=100 * IMAGE)
+    seen(inputs, files, "training")
+    spoil(files[0])
+    assert seen(inputs, files, "training")[0, 0].max() == 0
+    frozen = inputs_of(tmp_path / "cache", held_bytes=100 * IMAGE)
+    assert seen(frozen, paths, "plain").shape[2:] == frozen.model.input_shape[1:]
+
+
+def test_the_oldest_images_make_room_for_others(paths, tmp_path):
+    files = copied(paths, tmp_path)
+    inputs = inputs_of(tmp_path, TRAINED, held_bytes=3 * IMAGE)
+    for some in (files[:2], files[2:4]):  # of the first two one is forgotten
+        rows(inputs, some, batch=5)
+    for file in files:
+        spoil(file)
+    assert rows(inputs, files[2:4], batch=5, shuffle=False)[0][0][1].max() > 0
+    assert rows(inputs, files[:1], batch=5)[0][0][1].max() == 0
+
+
+def test_no_more_images_are_held_than_there_is_room_for(paths, tmp_path):
+    inputs = inputs_of(tmp_path, TRAINED, held_bytes=3 * IMAGE)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        some = list(rng.choice(paths, rng.integers(1, 4), replace=False))
+        assert len(rows(inputs, some, batch=5)[0]) == len(some)
+        assert len(inputs._held) <= 3
+
+
+def test_a_file_that_is_gone_is_left_out_and_the_others_are_not(paths, tmp_path):
+    files = copied(paths, tmp_path)
+    inputs, usual = (inputs_of(tmp_path, TRAINED, held_bytes=room) for room in (5 * IMAGE, 0))
+    os.unlink(files[2])
+    for _ in range(3):
+        found, sizes = rows(inputs, files, batch=2, shuffle=False)
+        expected, _ = rows(usual, files, batch=2, shuffle=False)
+        assert [label for label, _ in found] == [0, 1, 3, 4] and sizes == [2, 2]
+        assert all(np.array_equal(a[1], b[1]) for a, b in zip(found, expected))
+
+
+def test_no_images_are_no_batches(tmp_path):
+    for room in (0, 5 * IMAGE):
+        assert rows(inputs_of(tmp_path, TRAINED, held_bytes=room), [], batch=2) == ([], [])
 
 
 def test_an_unknown_view_is_not_taken_for_plain(paths, tmp_path):

@@ -54,6 +54,8 @@ def folds(pool: Pool, leave_out: bool) -> list[Fold]:
         clients = made[0].clients
         if len(clients) < 2:
             raise UserError("--leave-out: there is only one centre, and none would be left to train on")
+        if FEDERATION in clients:
+            raise UserError(f"--leave-out: a centre cannot be called {FEDERATION}, which is all of them; rename it")
         made += [Fold(name, train[train.client != name], pool.table[pool.table.client == name]) for name in clients]
     return made
 

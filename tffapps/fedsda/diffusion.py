@@ -16,6 +16,7 @@ import tensorflow as tf
 from models import ddpm, stain_diffusion
 from tffapps import cli, fedsda
 from tffapps.engine import Engine
+from tffapps.errors import UserError
 from tffapps.evaluation.distances import frechet_distance, matrix_wasserstein
 from tffapps.federated.cohort import Client
 from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task
@@ -142,6 +143,8 @@ class Diffusion:
         """Of drawn from real stains, in units of the federation's standard deviations: means and worst over clients."""
         numbers = np.repeat(np.arange(len(values)), self._flags.fd_samples)
         drawn = stain_model.sample_standardised(denoiser, numbers, LEARNING_SEED, self._flags.diffusion_steps)
+        if not np.isfinite(drawn).all():
+            raise UserError("the stain model draws numbers that are not finite: lower --diffusion-learning-rate")
         pairs = [(drawn[numbers == place], own) for place, own in enumerate(values)]
         fd = [frechet_distance(*pair) for pair in pairs]
         return {

@@ -133,16 +133,16 @@ def _patches(path: pathlib.Path, fold: Fold, quality: dict[str, Any], title: str
     """Figures 17 and 18: two patches of each client, a row for each side."""
     sides = list(quality["sided"])
     first = quality["sided"][sides[0]].train
-    sources = [source for client in fold.clients for source in first.source[first.client == client].iloc[:2]]
-    with Canvas(path, len(sides), len(sources), width=1.2, height=1.25, title=title) as canvas:
+    shown = [(client, source) for client in fold.clients for source in first.source[first.client == client].iloc[:2]]
+    with Canvas(path, len(sides), len(shown), width=1.2, height=1.25, title=title) as canvas:
         for row, side in enumerate(sides):
             made = quality["sided"][side].train.drop_duplicates("source").set_index("source").path
-            for column, source in enumerate(sources):
+            for column, (client, source) in enumerate(shown):
                 axes = canvas.axes[row, column]
                 (_, images), *_ = list(stacks([made[source]], rejects={}))
                 axes.imshow(images[0])
                 axes.set(xticks=[], yticks=[])
                 if row == 0:
-                    axes.set_title(fold.clients[column // 2], fontsize=7)
+                    axes.set_title(client, fontsize=7)
                 if column == 0:
                     axes.set_ylabel(side, fontsize=8)

@@ -23,6 +23,7 @@ from tffapps.federated.round import Round, build_round
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
 from tffapps.fedsda import data, figures, stains, tables
+from tffapps.fedsda.ccst import Learned as LearnedStyles
 from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import CACHE, FEDERATION, Fold, Pool
 from tffapps.fedsda.diffusion import Diffusion, Learned
@@ -58,9 +59,12 @@ def run_all(values: dict[str, Any]) -> None:
     tables.say_unmeasured(measured, folder)
     with open_engine(values["engine"]) as engine:
         work = _Work(values, settings, pool, measured, separation, engine)
+        judge = Quality(values) if len(settings.sides) > 1 else None  # first: a missing file is not found out last
         records = [record for fold in folds for record in work.classify(fold)]
+        if not records:
+            raise UserError("nothing to run: --pairs paper has other sides than none and fedsda for fedavg only")
         stain_models = work.stain_models(folds[0]) if "fedsda" in settings.sides else []
-        quality = work.quality(folds[0]) if len(settings.sides) > 1 else {}
+        quality = work.quality(folds[0], judge) if judge else {}
     what_ran = {
         "data": pool.name,
         "profile": values["profile"],
@@ -98,6 +102,8 @@ class _Work:
         self._diffusion = Diffusion(values, engine)
         self._learned: dict[Any, Learned] = {}
         self._sides: dict[str, Sides] = {}
+        # Now, so that a missing file of weights is not found out after an hour.
+        self._style_transfer = StyleTransfer(values, engine) if "ccst" in settings.sides else None
 
     def classify(self, fold: Fold) -> list[Record]:
         """Every method and side that is asked for, on every seed. Left-out centres are for FedAvg alone."""
@@ -121,9 +127,8 @@ class _Work:
         found = [self._stain_model(fold, block) for block in (first, *others)]
         return found + [self._stain_model(fold, first, e) for e in self._values["sweep_epochs"] if e != usual]
 
-    def quality(self, fold: Fold) -> dict[str, Any]:
+    def quality(self, fold: Fold, judge: Quality) -> dict[str, Any]:
         """For each side its scores and its images, and under "label" what measured them."""
-        judge = Quality(self._values)
         made: dict[str, Any] = {"label": judge.label, "scores": {}, "sided": {}}
         for side in self._settings.sides:
             sided = self._images(fold).of(side, self._values["seeds"][0])
@@ -146,13 +151,13 @@ class _Work:
                 fold,
                 self._separation,
                 lambda: self._stain_model(fold, self._values["blocks"][0]).model,
-                functools.cache(lambda: self._style_transfer.learn(fold, self._pool.key, self._formats)),
+                functools.cache(lambda: self._learned_styles(fold)),
             )
         return self._sides[fold.name]
 
-    @functools.cached_property
-    def _style_transfer(self) -> StyleTransfer:
-        return StyleTransfer(self._values, self._engine)
+    def _learned_styles(self, fold: Fold) -> LearnedStyles:
+        assert self._style_transfer is not None  # asked for by the side ccst alone
+        return self._style_transfer.learn(fold, self._pool.key, self._formats)
 
     def _run(self, method: str, side: str, fold: Fold, sided: Sided, seed: int) -> Record:
         weights, identity = self.inputs.initial(seed)

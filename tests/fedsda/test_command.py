@@ -1,0 +1,270 @@
+"""`python -m tffapps.fedsda` as a user types it: all tables and figures, nothing twice, both engines, mistakes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import largest_difference
+from tests.test_commands import PROBE, environment
+from tffapps import cli
+from tffapps.federated.training import MEASURED_COLUMNS
+from tffapps.fedsda import APP, METHODS, SIDES
+
+SMOKE = ["--profile", "smoke"]
+PLAIN = [*SMOKE, "--sides", "none", "--methods", "fedavg"]
+SCORES = ["auroc", "auroc_std", "auprc", "auprc_std", "accuracy", "accuracy_std", "seeds", "rounds"]
+AREAS = ["paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc"]
+WHAT_RAN = ["data", "profile", "weights", "model"]
+QUALITY = ["ssim", "paper_ssim", "fid", "paper_fid", "kid", "paper_kid", "wd", "paper_wd", "features"]
+TABLES = {
+    "data": ["client", "split", "normal", "tumour", "patches", "subjects", "data"],
+    "rejected": ["path", "client", "reason"],
+    "unmeasured": ["path", "reason"],
+    "separation": [
+        "client", "patches", "separated", "not_separated", "h_degrees", "e_degrees", "reconstruction_ssim", "method",
+        "lambda", "data",
+    ],
+    "table1_diffusion": [
+        "block", "hidden", "heads", "parameters", "clients", "rounds", "epochs", "fd", "worst_client_fd", "wd",
+        "fd_between_clients", "fd_between_nearest", "paper_fd", "data", "profile",
+    ],
+    "rounds_vs_epochs": ["local_epochs", "round", "epochs_in_all", "fd", "wd", "data", "profile"],
+    "table2_optimisers": ["method", "side", *SCORES, *AREAS, *WHAT_RAN],
+    "table3_alignment": ["method", "side", *SCORES, *AREAS, *QUALITY, *WHAT_RAN],
+}  # fmt: skip
+FIGURES = ("auroc", "frechet", "stains", "tsne", "patches")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder to run in: the stand-in is made there once."""
+    return tmp_path_factory.mktemp("place")
+
+
+@contextlib.contextmanager
+def working_in(folder):
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def here(place):
+    with working_in(place):
+        yield place
+
+
+def call(*arguments):
+    assert cli.main(APP, arguments) == 0
+
+
+@pytest.fixture(scope="module")
+def whole(place):
+    """The results of everything."""
+    with working_in(place):
+        call(*SMOKE, "--results", "whole")
+    return place / "whole" / "fedsda"
+
+
+def record(results, run):
+    """(the rounds of a run, its last weights)"""
+    (folder,) = results.glob(f"runs/{run}-????????")
+    (file,) = folder.glob("checkpoint-*.npz")
+    with np.load(file) as content:
+        weights = [content[name] for name in content.files]
+    return pd.read_csv(folder / "rounds.csv").drop(columns=list(MEASURED_COLUMNS)), weights
+
+
+def test_help_does_not_wait_for_tensorflow():
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(module="tffapps.fedsda")],
+        env=environment(), capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert "usage: python -m tffapps.fedsda" in done.stdout and "--ccst-alpha" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_table_is_there_and_says_what_ran(whole):
+    assert sorted(file.stem for file in whole.glob("*.csv")) == sorted(TABLES)
+    for name, columns in TABLES.items():
+        table = pd.read_csv(whole / f"{name}.csv")
+        assert table.columns.tolist() == columns, name
+        if "data" in columns:
+            assert len(table) and set(table.data) == {"stand-in"}, name
+        if "weights" in columns:
+            assert set(table.weights) == {"random, base trained"} and set(table.model) == {"tiny"}
+
+
+def test_every_method_and_side_was_run(whole):
+    second, third = (pd.read_csv(whole / f"{name}.csv") for name in ("table2_optimisers", "table3_alignment"))
+    assert set(zip(second.method, second.side)) == {(m, s) for m in METHODS for s in ("none", "fedsda")}
+    assert set(zip(third.method, third.side)) == {("fedavg", side) for side in SIDES} and len(third) == 4
+    for name in ("auroc", "auprc", "accuracy"):
+        assert second[name].between(0, 1).all()
+    rounds, _ = record(whole, "fedfa-fedsda-seed0")
+    row = second[(second.method == "fedfa") & (second.side == "fedsda")].iloc[0]
+    assert row[["auroc", "auprc", "accuracy"]].tolist() == pytest.approx(
+        rounds[["auroc", "auprc", "accuracy"]].iloc[-1].tolist(), abs=1e-5
+    )
+    assert third.set_index("side").ssim["none"] == 1 and (third.ssim[third.side != "none"] < 1).all()
+    assert set(third.features) == {"InceptionV3 random, 75 px"}
+
+
+def test_both_blocks_and_the_other_schedule_were_run(whole):
+    first = pd.read_csv(whole / "table1_diffusion.csv")
+    assert first.block.tolist() == ["transformer", "mlp"] and set(first.clients) == {2}
+    assert np.isfinite(first[["fd", "worst_client_fd", "wd", "fd_between_clients"]]).all(axis=None)
+    sweep = pd.read_csv(whole / "rounds_vs_epochs.csv")
+    assert sweep[["local_epochs", "round", "epochs_in_all"]].values.tolist() == [[2, 2, 4], [4, 1, 4]]
+
+
+def test_patches_are_counted(whole):
+    counts, separation = (pd.read_csv(whole / f"{name}.csv") for name in ("data", "separation"))
+    assert counts.groupby("client").patches.sum().tolist() == [24, 24]
+    train = counts[counts.split == "train"]
+    assert separation.patches.tolist() == train.patches.tolist()
+    assert separation.separated.sum() + len(pd.read_csv(whole / "unmeasured.csv")) == train.patches.sum()
+    assert (separation[["h_degrees", "e_degrees"]] < 8).all(axis=None) and (separation.reconstruction_ssim > 0.97).all()
+
+
+def test_every_figure_shows_something(whole):
+    assert sorted(file.stem for file in whole.glob("*.png")) == sorted(FIGURES)
+    for name in FIGURES:
+        assert cv2.imread(str(whole / f"{name}.png")).std() > 1
+
+
+def test_one_side_needs_no_stain_model_and_no_judge_of_pictures(whole, here):
+    call(*PLAIN, "--results", "plain")
+    results = here / "plain" / "fedsda"
+    assert {file.stem for file in results.glob("*.csv")} == {
+        "data", "rejected", "unmeasured", "separation", "table2_optimisers",
+    }  # fmt: skip
+    assert [file.stem for file in results.glob("*.png")] == ["auroc"]
+    assert [folder.name.rpartition("-")[0] for folder in results.glob("runs/*")] == ["fedavg-none-seed0"]
+    (rounds, weights), (usual, expected) = (record(folder, "fedavg-none-seed0") for folder in (results, whole))
+    assert rounds.equals(usual) and largest_difference(weights, expected) == 0
+
+
+def test_both_engines_give_the_same_numbers(whole, here):
+    """The worker reads files where the other engine holds images."""
+    call(*PLAIN, "--engine", "worker", "--results", "worker")
+    found, expected = (record(folder, "fedavg-none-seed0") for folder in (here / "worker" / "fedsda", whole))
+    assert largest_difference(found[1], expected[1]) < 1e-4
+    numbers = ["auroc", "auprc", "accuracy", "training_loss", "examples"]
+    assert found[0][numbers].to_numpy() == pytest.approx(expected[0][numbers].to_numpy(), abs=1e-4)
+
+
+OUT = [
+    *SMOKE, "--methods", "fedavg", "--sides", "none,fedsda", "--blocks", "mlp", "--leave-out", "--results", "out",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def out(whole, place):
+    """The results of federations that miss a centre each."""
+    with working_in(place):
+        call(*OUT)
+    return place / "out" / "fedsda"
+
+
+def test_each_centre_is_left_out_in_turn(out):
+    table = pd.read_csv(out / "left_out.csv")
+    assert table.columns.tolist() == ["left_out", "method", "side", *SCORES, *WHAT_RAN]
+    assert set(zip(table.left_out, table.method, table.side)) == {
+        (centre, "fedavg", side) for centre in ("centre0", "centre1") for side in ("none", "fedsda")
+    }
+    assert len(table) == 4 and set(table.data) == {"stand-in"}
+    second = pd.read_csv(out / "table2_optimisers.csv")
+    assert second.side.tolist() == ["none", "fedsda"]  # of the whole federation
+    rounds, _ = record(out, "fedavg-none-seed0-without-centre0")
+    assert rounds.clients.tolist() == [1] and rounds.examples.tolist() == [20]
+    assert table.auroc.iloc[0] == pytest.approx(rounds.auroc.iloc[-1], abs=1e-5)
+
+
+def test_the_same_command_again_trains_nothing(out, here, capsys):
+    def content():
+        return {file.name: file.read_text() for file in out.glob("*.csv")}
+
+    def times():
+        files = [*out.glob("runs/*/[!.]*"), *(here / "data" / "cache").rglob("*.*")]
+        return {file: file.stat().st_mtime_ns for file in files}
+
+    before = content(), times()
+    assert len(list(out.glob("runs/*/rounds.csv"))) == 3 * (2 + 1) + 1  # classifiers, stain models, another schedule
+    capsys.readouterr()
+    call(*OUT)
+    errors = capsys.readouterr().err
+    assert "1/1" not in errors and "2/2" not in errors  # no round was played
+    assert (content(), times()) == before
+
+
+MISTAKES = {
+    "unknown side": (["--sides", "none,blue"], "--sides blue: choose one of none, fedsda, ccst, amp-norm"),
+    "unknown block": (["--blocks", "cnn"], "--blocks cnn: choose one of transformer, mlp"),
+    "unknown method": (["--methods", "fedyogi"], "--methods fedyogi: unknown; choose from fedavg"),
+    "too many clients": (["--min-clients", "3"], "--min-clients 3: there are only 2 clients"),
+    "too many when one is left out": (
+        ["--min-clients", "2", "--leave-out"], "--min-clients 2: there are only 1 clients",
+    ),
+    "no such data": (["--data", "nowhere"], "nowhere: no such folder; lay the patches out as"),
+    "no such weights": (["--weights", "nothing.h5"], "--weights: nothing.h5: no such file"),
+    "no such VGG": (
+        ["--ccst-weights", "nothing.h5"], "--ccst-weights: nothing.h5: no such file",
+    ),
+    "no such Inception": (["--inception", "nothing.h5"], "--inception: nothing.h5: no such file"),
+    "nothing to run": (["--methods", "fedprox", "--sides", "ccst"], "nothing to run: --pairs paper"),
+    "a share that is all": (["--train-share", "1"], "--train-share 1.0: must be less than 1"),
+    "too many centres": (["--standin-centres", "6"], "--standin-centres 6: must be 5 or less"),
+    "images too small": (["--size", "4"], "--size 4: must be 8 or more"),
+    "an only centre left out": (["--standin-centres", "1", "--leave-out"], "--leave-out: there is only one centre"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_clear_line(mistake, whole, here, capsys):
+    arguments, message = MISTAKES[mistake]
+    assert cli.main(APP, [*SMOKE, *arguments, "--results", "untouched"]) == 2
+    errors = capsys.readouterr().err
+    (line,) = (line for line in errors.splitlines() if "error:" in line)
+    assert line.startswith("tffapps.fedsda: error: ") and message in line and "Traceback" not in errors
+    assert not list((here / "untouched").rglob("rounds.csv"))
+
+
+def test_a_mistake_as_a_user_sees_it(place):
+    done = subprocess.run(
+        [sys.executable, "-m", "tffapps.fedsda", "--sides", "blue"],
+        cwd=place, env=environment(), capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "tffapps.fedsda: error: --sides blue: choose one of none, fedsda, ccst, amp-norm\n"
+
+
+def test_patches_of_two_sizes_and_formats(whole, here, tmp_path):
+    """One client's patches are larger, and some are JPEGs; every side but amp-norm takes them."""
+    for file in sorted((here / "data" / "tissue-2x24" / "patches").rglob("*.png")):
+        number = int(file.parent.name.split("_")[1])
+        row = sum(map(ord, file.name)) % 2
+        image = cv2.imread(str(file))
+        if number >= 20:
+            image = cv2.resize(image, (64, 64), interpolation=cv2.INTER_AREA)
+        target = tmp_path / ("large" if number >= 20 else "small") / ("ab"[row])
+        target.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(target / f"{file.stem}.{'jpg' if row else 'png'}"), image)
+    flags = ["--data", str(tmp_path), "--methods", "fedavg", "--sides", "fedsda", "--blocks", "mlp"]
+    call(*SMOKE, *flags, "--results", "sizes")
+    table = pd.read_csv(here / "sizes" / "fedsda" / "table2_optimisers.csv")
+    assert set(table.data) == {os.path.basename(tmp_path)} and np.isfinite(table.auroc).all()
+    rounds, _ = record(here / "sizes" / "fedsda", "fedavg-fedsda-seed0")
+    train = pd.read_csv(here / "sizes" / "fedsda" / "data.csv").query("split == 'train'")
+    assert rounds.examples.tolist() == [train.patches.sum()] and rounds.clients.tolist() == [2]

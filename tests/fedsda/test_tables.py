@@ -1,0 +1,247 @@
+"""The tables from hand-made records, and the paper's own numbers beside the right rows."""
+
+from __future__ import annotations
+
+import types
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+
+from models import stain_diffusion
+from preprocessing.stain import REFERENCE, StainSettings
+from tests.preprocessing.stains import patches
+from tffapps.data import tissue
+from tffapps.fedsda import METHODS, METRICS, SIDES, paper, tables
+from tffapps.fedsda.data import FEDERATION, Fold, Pool
+from tffapps.fedsda.diffusion import Learned
+from tffapps.fedsda.runs import Record
+from tffapps.fedsda.stains import Stains
+
+# Table 2 of the paper, typed from it, in percent: C17 AUROC, A22 AUROC, A22 AUPRC; without and with FedSDA.
+TABLE_2 = {
+    "fedavg": ((90.97, 78.99, 46.60), (93.84, 90.38, 64.20)),
+    "fedprox": ((90.80, 79.82, 45.71), (93.89, 90.44, 64.89)),
+    "fedsam": ((90.87, 82.17, 48.21), (93.04, 92.09, 67.45)),
+    "fedlesam": ((90.17, 79.42, 44.39), (92.68, 90.20, 64.34)),
+    "fedfa": ((92.31, 82.62, 48.45), (94.92, 91.79, 66.86)),
+}
+# Table 3: SSIM, FID, KID, WD.
+TABLE_3 = {
+    "none": (1.0000, 55.092, 0.1986, 0.0013),
+    "ccst": (0.2462, 20.777, 0.0599, 0.0007),
+    "amp-norm": (0.9731, 54.774, 0.1956, 0.0012),
+    "fedsda": (0.9969, 40.311, 0.1365, 0.0009),
+}
+AREAS = ["paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc"]
+
+
+def record(method, side, *aurocs, seed=0, fold=FEDERATION):
+    """A round for each AUROC; the other metrics are a tenth and two tenths less."""
+    rounds = pd.DataFrame([{name: value - place / 10 for place, name in enumerate(METRICS)} for value in aurocs])
+    return Record(method, side, fold, seed, rounds.assign(round=range(1, len(aurocs) + 1)))
+
+
+def scores_of(*records):
+    return tables._scores(records)
+
+
+def all_scores():
+    pairs = [(method, side) for method in METHODS for side in SIDES]
+    return scores_of(*(record(*pair, 0.5 + place / 100) for place, pair in enumerate(pairs)))
+
+
+def quality_of(*sides):
+    scores = {side: {"ssim": place, "fid": place + 10, "kid": place + 20, "wd": place + 30}
+              for place, side in enumerate(sides)}  # fmt: skip
+    return {"label": "InceptionV3 random, 75 px", "scores": scores}
+
+
+def learned(block, epochs, *distances, clients=3):
+    """A round for each distance; None where it was not measured."""
+    rows = [
+        {"round": number, "fd": fd, "wd": None if fd is None else fd / 10, "worst_fd": None if fd is None else 2 * fd}
+        for number, fd in enumerate(distances, start=1)
+    ]
+    names = [f"centre{number}" for number in range(clients)]
+    model = types.SimpleNamespace(clients=names, denoiser=stain_diffusion.build(block, clients=clients))
+    return Learned(model, block, epochs, pd.DataFrame(rows).astype(float).astype({"round": int}))
+
+
+def row_of(table, **values):
+    """The one row with these values."""
+    chosen = table[np.logical_and.reduce([table[name] == value for name, value in values.items()])]
+    assert len(chosen) == 1, f"{len(chosen)} rows with {values}"
+    return chosen.iloc[0]
+
+
+# ---- classifiers ----
+
+
+def test_scores_are_the_last_rounds_means_over_seeds():
+    table = scores_of(record("fedavg", "none", 0.9, 0.5), record("fedavg", "none", 0.9, 0.7, seed=1))
+    (row,) = table.to_dict("records")
+    assert row["auroc"] == pytest.approx(0.6) and row["auprc"] == pytest.approx(0.5)
+    assert row["auroc_std"] == pytest.approx(0.2 / 2**0.5) and row["accuracy"] == pytest.approx(0.4)
+    assert (row["fold"], row["seeds"], row["rounds"]) == (FEDERATION, "0 1", 2)
+
+
+def test_methods_and_folds_are_not_mixed():
+    table = scores_of(
+        record("fedavg", "none", 0.9),
+        record("fedavg", "fedsda", 0.8),
+        record("fedprox", "none", 0.7),
+        record("fedavg", "none", 0.6, fold="centre0"),
+    )
+    assert table.auroc.tolist() == [0.9, 0.8, 0.7, 0.6] and table.fold.tolist() == [FEDERATION] * 3 + ["centre0"]
+
+
+def test_table_2_is_the_papers_beside_ours():
+    table = tables.table2(all_scores())
+    assert set(table.side) == {"none", "fedsda"} and len(table) == 2 * len(METHODS)
+    for method, values in TABLE_2.items():
+        for side, expected in zip(("none", "fedsda"), values):
+            row = row_of(table, method=method, side=side)
+            assert row[AREAS].tolist() == pytest.approx([value / 100 for value in expected])
+            assert row.auroc == pytest.approx(0.5 + (4 * METHODS.index(method) + SIDES.index(side)) / 100)
+    assert row_of(table, method="fedavg", side="none").paper_c17_auroc == 0.9097
+    assert row_of(table, method="fedfa", side="fedsda").paper_c17_auroc == 0.9492
+    assert row_of(table, method="fedsam", side="fedsda").paper_a22_auprc == 0.6745
+
+
+def test_table_3_is_the_papers_beside_ours():
+    table = tables.table3(all_scores(), quality_of(*SIDES))
+    assert table.method.tolist() == ["fedavg"] * 4 and table.side.tolist() == list(SIDES)
+    for place, side in enumerate(SIDES):
+        row = row_of(table, side=side)
+        assert row[["paper_ssim", "paper_fid", "paper_kid", "paper_wd"]].tolist() == list(TABLE_3[side])
+        assert row[["ssim", "fid", "kid", "wd"]].tolist() == [place, place + 10, place + 20, place + 30]
+        assert row.auroc == pytest.approx(0.5 + place / 100) and row.features == "InceptionV3 random, 75 px"
+    assert row_of(table, side="ccst").paper_ssim == 0.2462
+    assert row_of(table, side="amp-norm")[AREAS].tolist() == [0.7749, 0.7701, 0.4283]
+    assert row_of(table, side="ccst")[AREAS].tolist() == [0.7189, 0.8009, 0.3843]
+
+
+def test_what_did_not_run_has_no_row():
+    scores = scores_of(record("fedsam", "none", 0.5), record("fedsam", "ccst", 0.6))
+    assert tables.table2(scores)[["method", "side"]].values.tolist() == [["fedsam", "none"]]
+    third = tables.table3(scores, quality_of("none", "ccst"))
+    assert third[["method", "side"]].values.tolist() == [["fedsam", "none"], ["fedsam", "ccst"]]
+    assert third[AREAS].iloc[1].isna().all()  # which the paper has not run either
+    assert third.paper_ssim.tolist() == [1.0, 0.2462]
+
+
+# ---- the stain model ----
+
+
+def test_table_1_is_the_papers_beside_ours():
+    table = tables.table1([learned("transformer", 300, None, 4.0, 0.5), learned("mlp", 300, 7.0)], [10.0, 2.0, 3.0])
+    first, second = (row_of(table, block=block) for block in ("transformer", "mlp"))
+    assert (first.paper_fd, second.paper_fd) == (0.40, 18.91)
+    assert (first.fd, first.worst_client_fd, first["rounds"], first.epochs) == (0.5, 1.0, 3, 300)
+    assert first.wd == pytest.approx(0.05) and second.fd == 7
+    assert (first.hidden, first.heads, first.clients) == (32, 8, 3) and pd.isna(second.heads)
+    assert first.parameters == learned("transformer", 1, 1.0).model.denoiser.count_params() > second.parameters
+    assert set(table.fd_between_clients) == {5.0} and set(table.fd_between_nearest) == {2.0}
+
+
+def test_a_single_client_has_nobody_to_be_compared_with():
+    table = tables.table1([learned("mlp", 300, 7.0, clients=1)], [])
+    assert table[["fd_between_clients", "fd_between_nearest"]].isna().all(axis=None) and table.clients.tolist() == [1]
+
+
+def test_table_1_has_each_block_once_in_its_usual_schedule():
+    table = tables.table1([learned("mlp", 300, 7.0), learned("transformer", 300, 1.0), learned("mlp", 5, 9.0)], [1.0])
+    assert table.block.tolist() == ["mlp", "transformer"] and row_of(table, block="mlp").epochs == 300
+
+
+def test_rounds_and_epochs_where_the_distance_was_measured():
+    models = [learned("mlp", 4, None, 3.0), learned("transformer", 4, 1.0, 1.0), learned("mlp", 1, 9.0, None, 5.0)]
+    table = tables.rounds_vs_epochs(models)
+    assert table.columns.tolist() == ["local_epochs", "round", "epochs_in_all", "fd", "wd"]
+    assert table.to_numpy() == pytest.approx(
+        np.array([[4, 2, 8, 3, 0.3], [1, 1, 1, 9, 0.9], [1, 3, 3, 5, 0.5]])
+    )  # of the first block only
+
+
+def test_the_papers_numbers_are_shares():
+    assert all(0 < value < 1 for values in paper.AREAS.values() for value in values)
+    assert set(paper.QUALITY) == set(SIDES) and {method for method, _ in paper.AREAS} == set(METHODS)
+
+
+# ---- separation ----
+
+
+def rotated(matrices, degrees):
+    """Every column turned by that angle, away from where it was."""
+    axis = np.cross(matrices, matrices[..., ::-1], axis=-2)
+    axis /= np.linalg.norm(axis, axis=-2, keepdims=True)
+    turn = np.radians(degrees)
+    return matrices * np.cos(turn) + np.cross(axis, matrices, axis=-2) * np.sin(turn)
+
+
+@pytest.fixture
+def separated(tmp_path):
+    """Two clients of three patches, the stains of one turned by 5 degrees; a patch of the other is not measured."""
+    images, _ = patches(6, size=64)
+    paths = [str(tmp_path / f"{number}.png") for number in range(6)]
+    for path, image in zip(paths, images):
+        cv2.imwrite(path, image[..., ::-1])
+    true = tissue.centre_stains(0, 6, 0)
+    numbers = pd.DataFrame(true.transpose(0, 2, 1).reshape(-1, 6), columns=list(tissue.NUMBERS), index=paths)
+    table = pd.DataFrame({"path": paths, "label": ["a", "b"] * 3, "client": ["one"] * 3 + ["two"] * 3})
+    found = np.concatenate([rotated(true[:3], 5.0), true[3:]])
+    found[5] = REFERENCE
+    reasons = np.array(["", "", "", "", "", "too little tissue: 1.0% of the pixels"])
+    measured = Stains(paths, found, reasons == "", reasons)
+    fold = Fold(FEDERATION, table, table)
+    return Pool("stand-in", table, ["a", "b"], "key", numbers), fold, measured
+
+
+def test_angles_to_the_true_stains(separated):
+    pool, fold, measured = separated
+    table = tables.separation_table(pool, fold, measured, StainSettings(lambda_matrix=0.02))
+    one, two = (row_of(table, client=client) for client in ("one", "two"))
+    assert (one.h_degrees, one.e_degrees) == pytest.approx((5.0, 5.0), abs=0.01)
+    assert (two.h_degrees, two.e_degrees) == pytest.approx((0.0, 0.0), abs=0.05)
+    assert (one.patches, one.separated, one.not_separated) == (3, 3, "")
+    assert (two.patches, two.separated, two.not_separated) == (3, 2, "1 too little tissue")
+    assert set(table["lambda"]) == {0.02} and set(table.method) == {"vahadane"}
+    assert ((table.reconstruction_ssim > 0.97) & (table.reconstruction_ssim < 1)).all()
+
+
+def test_a_drawn_patch_without_known_stains_does_not_count(separated):
+    pool, fold, measured = separated
+    pool.truth.iloc[1] = np.nan
+    table = tables.separation_table(pool, fold, measured, StainSettings())
+    assert row_of(table, client="one").h_degrees == pytest.approx(5.0, abs=0.01)
+
+
+def test_real_patches_have_no_angles(separated):
+    pool, fold, measured = separated
+    real = Pool(pool.name, pool.table, pool.classes, pool.key, None)
+    table = tables.separation_table(real, fold, measured, StainSettings())
+    assert not {"h_degrees", "e_degrees"} & set(table.columns) and table.client.tolist() == ["one", "two"]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of means over nothing
+def test_a_client_of_which_nothing_can_be_separated_has_a_row(separated):
+    pool, fold, measured = separated
+    nothing = Stains(measured.paths, measured.matrices, np.zeros(6, bool), np.full(6, "too little tissue: none"))
+    table = tables.separation_table(pool, fold, nothing, StainSettings())
+    assert table.separated.tolist() == [0, 0] and table.not_separated.tolist() == ["3 too little tissue"] * 2
+    assert table[["h_degrees", "reconstruction_ssim"]].isna().all(axis=None)
+
+
+def test_unmeasured_patches_are_listed_and_said(separated, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _, _, measured = separated
+    tables.say_unmeasured(measured, tmp_path)
+    assert pd.read_csv("unmeasured.csv").values.tolist() == [["5.png", "too little tissue: 1.0% of the pixels"]]
+    said = capsys.readouterr().err
+    assert "1 of 6 training patches keep their stains (1 too little tissue)" in said
+    tables.say_unmeasured(
+        Stains(measured.paths[:5], measured.matrices, measured.ok[:5], measured.reasons[:5]), tmp_path
+    )
+    assert pd.read_csv("unmeasured.csv").empty and capsys.readouterr().err == ""
