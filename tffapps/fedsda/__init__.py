@@ -132,7 +132,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         **_SMALL_DATA,
         "model": "tiny",
         "size": 48,
-        "rounds": 4,
+        "rounds": 3,
         "epochs": 3,
         "batch": 16,
         "learning_rate": 0.1,
