@@ -136,6 +136,8 @@ def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
     flags = {key: tuple(value) if isinstance(value, list) else value for key, value in flags.items()}
     # Beside the first run, which would only say that it is finished.
     flags.update(methods=(method,), seeds=(seed,), results=f"{flags.get('results', 'results')}-again")
+    if "side" in content["settings"]:  # an application whose runs also differ in what is done to the images
+        flags["sides"] = (content["settings"]["side"],)
     known = {*app.fields(), "profile"}
     return {key: value for key, value in flags.items() if key in known}
 

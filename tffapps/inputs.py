@@ -128,9 +128,9 @@ class Inputs:
         if not paths or len(wanted) > most:
             return False
         missing = [path for path in wanted if path not in self._held]
-        for path in list(self._held)[: max(0, len(self._held) + len(missing) - most)]:  # the oldest first
+        others = [path for path in self._held if path not in wanted]  # the oldest first
+        for path in others[: max(0, len(self._held) + len(missing) - most)]:
             del self._held[path]
-        missing = [path for path in wanted if path not in self._held]
         if missing:
             read = pipeline.of_files(missing, np.arange(len(missing)), self._image_reader, batch=64, shuffle=False)
             for pictures, numbers in read.as_numpy_iterator():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from models import inception
 from tests.conftest import largest_difference
 from tests.test_commands import PROBE, environment
 from tffapps import cli
@@ -50,11 +52,16 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("place")
 
 
+_INCEPTION = functools.cache(inception.build)
+
+
 @contextlib.contextmanager
 def working_in(folder):
+    """For calls in this process: they share Inception, which takes seconds to build and is never trained."""
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr(inception, "build", _INCEPTION)
         yield folder
     signal.signal(signal.SIGTERM, handler)
 
