@@ -8,10 +8,16 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def classify() -> str:
@@ -86,69 +92,59 @@ def _pairs(folder: pathlib.Path, paper: bool) -> str:
     """Methods without and with FedSDA, then the other sides."""
     methods = pd.read_csv(folder / "table2_optimisers.csv")
     sides = pd.read_csv(folder / "table3_alignment.csv")
-    rows = pd.concat([methods, sides[~sides.side.isin(("none", "fedsda"))]])
-    lines = ["| method | images | AUROC | AUPRC |", "| --- | --- | --- | --- |"]
-    if paper:
-        lines = [
-            "| method | images | AUROC | AUPRC | paper: AUROC C17 | AUROC A22 | AUPRC A22 |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-        ]
-    for row in rows.itertuples():
-        cells = [row.method, row.side, _mean(row, "auroc"), _mean(row, "auprc")]
-        if paper:
-            cells += [f"{getattr(row, name):.3f}" for name in ("paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc")]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    theirs = ("paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc") if paper else ()
+    columns = ["method", "images", "AUROC", "AUPRC"]
+    columns += ["paper: AUROC C17", "AUROC A22", "AUPRC A22"] if paper else []
+    rows = pd.concat([methods, sides[~sides.side.isin(("none", "fedsda"))]]).itertuples()
+    return _markdown(
+        columns,
+        (
+            [r.method, r.side, _mean(r, "auroc"), _mean(r, "auprc"), *(f"{getattr(r, n):.3f}" for n in theirs)]
+            for r in rows
+        ),
+    )
 
 
 def fedsda_pictures() -> str:
     table = pd.read_csv(ROOT / "results" / "fedsda" / "table3_alignment.csv")
-    lines = [
-        "| images | SSIM | FID | KID | WD | paper: SSIM | FID | KID | WD |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    columns = ["images", "SSIM", "FID", "KID", "WD", "paper: SSIM", "FID", "KID", "WD"]
+    rows = []
     for row in table.itertuples():
         ours = [f"{row.ssim:.3f}", f"{row.fid:.0f}", f"{row.kid:.4f}", f"{row.wd:.4f}"]
         theirs = [f"{row.paper_ssim:.4f}", f"{row.paper_fid:.1f}", f"{row.paper_kid:.4f}", f"{row.paper_wd:.4f}"]
-        lines.append(f"| {' | '.join([row.side, *ours, *theirs])} |")
-    return "\n".join(lines)
+        rows.append([row.side, *ours, *theirs])
+    return _markdown(columns, rows)
 
 
 def fedsda_left_out() -> str:
     table = pd.read_csv(ROOT / "results" / "real" / "fedsda" / "left_out.csv")
     names = list(dict.fromkeys(table.left_out))
-    lines = [f"| images | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
-    for side, rows in table.groupby("side", sort=False):
-        cells = [_mean(next(rows[rows.left_out == name].itertuples()), "auroc") for name in names]
-        lines.append(f"| {side} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = []
+    for side, part in table.groupby("side", sort=False):
+        rows.append([side, *(_mean(next(part[part.left_out == name].itertuples()), "auroc") for name in names)])
+    return _markdown(["images", *names], rows)
 
 
 def stain_models() -> str:
-    lines = [
-        "| data | denoiser | parameters | rounds × epochs | FD | worst client | between clients | nearest | paper FD |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    columns = ["data", "denoiser", "parameters", "rounds × epochs", "FD", "worst client", "between clients", "nearest"]
+    rows = []
     for folder in ("fedsda", "real/fedsda"):
         for row in pd.read_csv(ROOT / "results" / folder / "table1_diffusion.csv").itertuples():
-            ours = [f"{value:.2f}" for value in (row.fd, row.worst_client_fd, row.fd_between_clients)]
-            cells = [row.data, row.block, f"{row.parameters:,}", f"{row.rounds} × {row.epochs}", *ours]
-            lines.append(f"| {' | '.join(cells)} | {row.fd_between_nearest:.2f} | {row.paper_fd:.2f} |")
-    return "\n".join(lines)
+            numbers = (row.fd, row.worst_client_fd, row.fd_between_clients, row.fd_between_nearest, row.paper_fd)
+            what = [row.data, row.block, f"{row.parameters:,}", f"{row.rounds} × {row.epochs}"]
+            rows.append([*what, *(f"{value:.2f}" for value in numbers)])
+    return _markdown([*columns, "paper FD"], rows)
 
 
 def stains() -> str:
     table = pd.read_csv(ROOT / "results" / "benchmarks" / "stains.csv")
-    lines = [
-        "| | cores | patches/s | H off | E off | grey levels off |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    columns = ["", "cores", "patches/s", "H off", "E off", "grey levels off"]
+    rows = []
     for row in table.itertuples():
         off = [row.h_degrees_from_truth, row.e_degrees_from_truth, row.grey_levels_off]
         shown = ["" if pd.isna(value) else f"{value:.1f}{unit}" for value, unit in zip(off, ("°", "°", ""))]
-        cells = [row.contender, str(row.cores), f"{row.patches_per_second:,.3g}", *shown]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([row.contender, str(row.cores), f"{row.patches_per_second:,.3g}", *shown])
+    return _markdown(columns, rows)
 
 
 def _mean(row, metric: str) -> str:

@@ -18,14 +18,13 @@ from tffapps.engine import Engine, open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client
+from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
 from tffapps.figures import curves
 from tffapps.results import over_seeds, write_table
-from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
 
 
@@ -120,9 +119,7 @@ class _Runs:
         }  # fmt: skip
         initial = self._model.get_weights()
         name = f"{method}-{site}-seed{seed}".replace(" ", "-").replace("/", "-")
-        context = cli.context(classify.APP.name, self._values)
-        root = classify.APP.folder(self._values)
-        with Run(root, name, settings, context, self._values["fresh"]) as run:
+        with cli.open_run(classify.APP, self._values, name, settings) as run:
             if not run.finished:
                 clients = [self._client(client, rows, seed) for client, rows in training.items()]
                 train(
@@ -158,8 +155,7 @@ class _Runs:
         position = sorted(set(self._table.client)).index(name) if name in set(self._table.client) else 0
 
         def batches(number: int):
-            stream = int(np.random.SeedSequence([seed, number, position]).generate_state(1)[0])
-            return self._batches(rows, stream, self._settings.epochs)
+            return self._batches(rows, stream(seed, number, position), self._settings.epochs)
 
         return Client(name, batches)
 
@@ -174,8 +170,6 @@ class _Runs:
     def _evaluate(self, values: list[np.ndarray], number: int) -> dict[str, float]:
         del number
         self._model.set_weights(values)
-        labels, probabilities = classification.predict(self._model, self._test)
-        if not np.isfinite(probabilities).all():
-            raise UserError("the model's predictions are not finite: lower the learning rates (or --dp-noise)")
+        labels, probabilities = classification.finite_predictions(self._model, self._test)
         found = classification.scores(labels, probabilities)
         return {metric: found[metric] for metric in classify.METRICS}

@@ -15,11 +15,14 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tffapps import engine
 from tffapps.errors import RunStopped, UserError
 from tffapps.settings import check, item_kind, setting
+
+if TYPE_CHECKING:
+    from tffapps.runs import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +122,14 @@ def context(app_name: str, values: dict[str, Any]) -> dict[str, Any]:
         "flags": {name: value for name, value in {**values, **places}.items() if name != "fresh"},
         "versions": {"python": platform.python_version(), **versions},
     }
+
+
+def open_run(app: App, values: dict[str, Any], name: str, settings: dict[str, Any], fresh: bool | None = None) -> Run:
+    """A run of this command, with what is written down beside it; `fresh` takes the flag's place."""
+    from tffapps.runs import Run
+
+    fresh = values["fresh"] if fresh is None else fresh
+    return Run(app.folder(values), name, settings, context(app.name, values), fresh)
 
 
 def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:

@@ -30,6 +30,12 @@ def replacing(path: pathlib.Path, mode: str = "w") -> Iterator[IO]:
             temporary.unlink()
 
 
+def short(path: str) -> str:
+    """As the user would name it: relative where it lies below the working folder."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
 def _plain(error: OSError, path: pathlib.Path) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunStopped(f"no space left to write {path}; free some and run the same command again")

@@ -30,3 +30,11 @@ def numbered(tmp_path, encode):
         with open(path, "wb") as file:
             file.write(encode(np.full((4, 6), number, np.uint8)))
     return paths
+
+
+def put(root, *names):
+    """Empty files, and the folders they are in."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root

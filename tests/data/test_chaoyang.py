@@ -3,6 +3,7 @@ import json
 import pandas as pd
 import pytest
 
+from tests.data.conftest import put
 from tffapps.data import chaoyang
 from tffapps.data import manifest as manifests
 from tffapps.errors import UserError
@@ -21,13 +22,6 @@ def lay_out(root, train, test, files=True):
         (root / f"{split}.json").write_text(json.dumps(rows))
         for row in rows if files else []:
             (root / row["name"]).touch()
-    return root
-
-
-def put(root, *names):
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).touch()
     return root
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.data.conftest import put
 from tffapps.data import manifest as manifests
 from tffapps.data import wilds
 from tffapps.errors import UserError
@@ -34,13 +35,6 @@ def lay_out(root, rows, columns=NEEDED, files=True):
         slide = f"patient_{patient}_node_{node}"
         (root / "patches" / slide).mkdir(exist_ok=True)
         (root / "patches" / slide / f"patch_{slide}_x_{x}_y_{y}.png").touch()
-    return root
-
-
-def put(root, *names):
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).touch()
     return root
 
 

@@ -7,7 +7,7 @@
 A source is a laboratory: its stains, its lamp and its focus. To train with, most of a class comes from one source,
 so that clients rich in one class differ in style; to test with, every class comes from all sources alike, so that
 who learns the colour instead of the structure is found out. The annotators err independently, in training images
-only: as in the real set, those to test with are images on which all three agree.
+only: a test that errs would measure the annotators.
 """
 
 from __future__ import annotations

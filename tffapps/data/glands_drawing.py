@@ -57,7 +57,7 @@ FORMS = {
 def densities(rng: np.random.Generator, label: str, size: int = SIZE) -> np.ndarray:
     """Haematoxylin and eosin of a patch of that class, float32 (2, size, size)."""
     layers = np.zeros((3, size, size), np.uint8)  # epithelium, lumen, nuclei
-    zoom = tissue._between(rng, 1.0, 0.10, 0.8, 1.25) * size / SIZE
+    zoom = tissue.between(rng, 1.0, 0.10, 0.8, 1.25) * size / SIZE
     if label in FORMS:
         _draw_glands(layers, FORMS[label], rng, zoom)
     else:
@@ -73,14 +73,14 @@ def _composed(layers: np.ndarray, rng: np.random.Generator, angle: float) -> np.
     size = layers.shape[-1]
     cells, lumen, nuclei = (
         cv2.GaussianBlur(layer, (0, 0), 0.65 * size / SIZE).astype(np.float32) / unit
-        for layer, unit in zip(layers, (255, 255, tissue._UNIT))
+        for layer, unit in zip(layers, (255, 255, tissue.UNIT))
     )
     noise = rng.standard_normal((size, size), np.float32)
-    nuclei *= 1 + 0.18 * tissue._grain(noise, 1.0)
+    nuclei *= 1 + 0.18 * tissue.grain(noise, 1.0)
     full = 1 - lumen
-    fibres = 0.42 + 0.13 * tissue._fibres(rng, size, angle)
+    fibres = 0.42 + 0.13 * tissue.fibres(rng, size, angle)
     pink = (
-        (1 - cells) * fibres + cells * (0.30 + 0.05 * tissue._clouds(rng, size, 8)) + 0.04 * tissue._grain(noise.T, 1.4)
+        (1 - cells) * fibres + cells * (0.30 + 0.05 * tissue.clouds(rng, size, 8)) + 0.04 * tissue.grain(noise.T, 1.4)
     )
     pink = np.maximum(pink, 0.05) * full * np.exp(-0.8 * nuclei) + 0.03
     blue = nuclei + full * (0.03 + 0.10 * cells) + 0.01
@@ -109,7 +109,7 @@ def _draw_glands(layers: np.ndarray, form: Form, rng: np.random.Generator, zoom:
 def _centres(rng: np.random.Generator, form: Form, size: float, turn: complex) -> np.ndarray:
     """Middles of glands about the origin, x + iy: a lattice, stretched along the glands, a little out of order."""
     wide, long = 2 * form.radius / form.longer + form.gap, 2 * form.radius * form.longer + form.gap
-    lattice = tissue._LATTICE[:200] + complex(*rng.uniform(-0.5, 0.5, 2))
+    lattice = tissue.LATTICE[:200] + complex(*rng.uniform(-0.5, 0.5, 2))
     places = (lattice.real * long + 1j * lattice.imag * wide) * turn
     places = places[_inside(places, size / 2 + form.radius)]
     places = places[rng.random(len(places)) > _MISSING]
@@ -160,7 +160,7 @@ def _draw_carcinoma(layers: np.ndarray, rng: np.random.Generator, zoom: float) -
         _fill(layer, zoom * far * _ROUND + middles, [255.0] * number)
     layers[1] &= cv2.erode(layers[0], np.ones((3, 3), np.uint8))
     apart = rng.uniform(6.5, 8.5) * zoom
-    places = tissue._LATTICE[:1000] * np.exp(1j * rng.uniform(0, math.pi)) * apart
+    places = tissue.LATTICE[:1000] * np.exp(1j * rng.uniform(0, math.pi)) * apart
     places = places[_inside(places, size / 2)] + (0.5 + 0.5j) * size
     places = places + rng.normal(0, 0.3 * apart, (len(places), 2)).view(complex)[:, 0]
     column, row = (np.clip(place, 0, size - 1).astype(int) for place in (places.real, places.imag))
@@ -172,13 +172,13 @@ def _draw_carcinoma(layers: np.ndarray, rng: np.random.Generator, zoom: float) -
 def _draw_nuclei(canvas: np.ndarray, shapes: np.ndarray, kind: Kind, rng: np.random.Generator, spread: float) -> None:
     """Fills outlines, each in a shade of its own."""
     shades = kind.shade * np.exp(rng.normal(0, spread, len(shapes)))
-    _fill(canvas, shapes, (tissue._UNIT * shades).tolist())
+    _fill(canvas, shapes, (tissue.UNIT * shades).tolist())
 
 
 def _draw_stroma(canvas: np.ndarray, rng: np.random.Generator, where: np.ndarray, angle: float) -> None:
     shade = math.exp(rng.normal(0, 0.1))
-    tissue._draw_nuclei(canvas, tissue.SPINDLE, rng, where, rng.uniform(0.02, 0.06), shade, angle)
-    tissue._draw_nuclei(canvas, _BASAL, rng, where, rng.uniform(0.01, 0.08), shade)
+    tissue.draw_nuclei(canvas, tissue.SPINDLE, rng, where, rng.uniform(0.02, 0.06), shade, angle)
+    tissue.draw_nuclei(canvas, _BASAL, rng, where, rng.uniform(0.01, 0.08), shade)
 
 
 def _inside(places: np.ndarray, far: float) -> np.ndarray:
@@ -188,5 +188,5 @@ def _inside(places: np.ndarray, far: float) -> np.ndarray:
 
 def _fill(canvas: np.ndarray, shapes: np.ndarray, levels: list[float]) -> None:
     """Fills outlines (count, points), x + iy, each with its level."""
-    for outline, level in zip(tissue._sixteenths(shapes), levels):
+    for outline, level in zip(tissue.sixteenths(shapes), levels):
         cv2.fillPoly(canvas, [outline], (level,), cv2.LINE_AA, shift=4)

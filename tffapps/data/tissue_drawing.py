@@ -18,15 +18,15 @@ SIZE = 96  # pixels, of the real patches, about a micrometre each; every length 
 _NOISE = 1.5  # grey levels, of the camera
 _COVERED = (0.25, 0.09, 0.08, 0.46)  # share of the tissue that nuclei cover: mean, spread, least, most
 _CROWDED = 0.03  # how much more of it a tumour's do, on the whole
-_UNIT = 90  # grey levels of the canvas for one unit of density, while nuclei are drawn
+UNIT = 90  # grey levels of the canvas for one unit of density, while nuclei are drawn
 
 _POINTS = 18  # of a nucleus's outline
 _ROUND = np.exp(2j * math.pi * np.arange(_POINTS) / _POINTS)
 _BUMPS = np.concatenate([[wave.real, wave.imag] / np.sqrt(n - 1) for n, wave in ((n, _ROUND**n) for n in (2, 3, 4))])
 # Points one apart, the nearest to the middle first, and how far from it each is.
-_LATTICE = np.array([column + row % 2 / 2 + 0.87j * row for row in range(-60, 61) for column in range(-60, 61)])
-_LATTICE = _LATTICE[np.argsort(np.abs(_LATTICE))]
-_FAR = np.abs(_LATTICE)
+LATTICE = np.array([column + row % 2 / 2 + 0.87j * row for row in range(-60, 61) for column in range(-60, 61)])
+LATTICE = LATTICE[np.argsort(np.abs(LATTICE))]
+_FAR = np.abs(LATTICE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,28 +52,28 @@ def densities(rng: np.random.Generator, tumour: bool, size: int = SIZE) -> np.nd
     """Haematoxylin and eosin of a patch, float32 (2, size, size)."""
     angle = rng.uniform(0, math.pi)  # of the fibres
     solid = _solid(rng, size)
-    stroma = _step(_clouds(rng, size, 3) + rng.normal(-0.2, 0.7), 0.3)
-    covered = _between(rng, *_COVERED) + _CROWDED * tumour
+    stroma = _step(clouds(rng, size, 3) + rng.normal(-0.2, 0.7), 0.3)
+    covered = between(rng, *_COVERED) + _CROWDED * tumour
     shade = math.exp(rng.normal(0, 0.13))
     region = _region(rng, size) if tumour else np.zeros((size, size), np.float32)
 
     canvas = np.zeros((size, size), np.uint8)
-    _draw_nuclei(canvas, SPINDLE, rng, solid * stroma, rng.uniform(0.01, 0.06), shade, angle)
+    draw_nuclei(canvas, SPINDLE, rng, solid * stroma, rng.uniform(0.01, 0.06), shade, angle)
     plump = rng.beta(0.8, 2.0)
     normal = solid * (1 - region)
-    _draw_nuclei(canvas, PLUMP, rng, normal, plump * covered, shade)
-    _draw_nuclei(canvas, LYMPHOCYTE, rng, normal, (1 - plump) * covered, shade)
+    draw_nuclei(canvas, PLUMP, rng, normal, plump * covered, shade)
+    draw_nuclei(canvas, LYMPHOCYTE, rng, normal, (1 - plump) * covered, shade)
     if tumour:
-        larger = _between(rng, 1.0, 0.16, 0.7, 1.4)
+        larger = between(rng, 1.0, 0.16, 0.7, 1.4)
         kind = dataclasses.replace(TUMOUR, radius=TUMOUR.radius * larger)
-        _draw_nuclei(canvas, kind, rng, solid * region, covered, shade)
+        draw_nuclei(canvas, kind, rng, solid * region, covered, shade)
 
-    nuclei = cv2.GaussianBlur(canvas, (0, 0), 0.65 * size / SIZE).astype(np.float32) / _UNIT
+    nuclei = cv2.GaussianBlur(canvas, (0, 0), 0.65 * size / SIZE).astype(np.float32) / UNIT
     noise = rng.standard_normal((size, size), np.float32)
-    nuclei *= 1 + 0.22 * _grain(noise, 1.0)
+    nuclei *= 1 + 0.22 * grain(noise, 1.0)
     around = cv2.GaussianBlur(nuclei, (0, 0), 4 * size / SIZE)
     # Cytoplasm and what lies between the fibres are pale, stroma is dense and streaky; nuclei take little eosin.
-    pink = 0.20 + 0.18 * around + stroma * (0.40 + 0.15 * _fibres(rng, size, angle)) + 0.05 * _grain(noise[::-1], 1.4)
+    pink = 0.20 + 0.18 * around + stroma * (0.40 + 0.15 * fibres(rng, size, angle)) + 0.05 * grain(noise[::-1], 1.4)
     pink = np.maximum(pink, 0.05) * solid * np.exp(-0.8 * nuclei)
     blue = nuclei + solid * (0.02 + 0.05 * around)
     amounts = np.stack([blue, pink])
@@ -83,7 +83,7 @@ def densities(rng: np.random.Generator, tumour: bool, size: int = SIZE) -> np.nd
 
 def blank(rng: np.random.Generator, size: int = SIZE) -> np.ndarray:
     """The densities of a patch beside the tissue: glass, at times with a wisp of tissue on it."""
-    dust = np.maximum(0.012 + 0.004 * _clouds(rng, size, 6), 0)
+    dust = np.maximum(0.012 + 0.004 * clouds(rng, size, 6), 0)
     amounts = np.stack([0.4 * dust, dust])
     if rng.random() < 0.5:
         wisp = np.zeros((size, size), np.float32)
@@ -116,7 +116,7 @@ def outlines(kind: Kind, rng: np.random.Generator, count: int, angle: float | No
     return (far * _ROUND.real * longer + 1j * far * _ROUND.imag / longer) * np.exp(1j * turn)
 
 
-def _draw_nuclei(
+def draw_nuclei(
     canvas: np.ndarray,
     kind: Kind,
     rng: np.random.Generator,
@@ -129,8 +129,8 @@ def _draw_nuclei(
     scale = len(canvas) / SIZE
     places = _places(rng, where, share, kind.radius * scale)
     shapes = outlines(kind, rng, len(places), angle) * scale + places[:, None]
-    shades = _UNIT * kind.shade * shade * np.exp(rng.normal(0, 0.12, len(places)))
-    for outline, shade_here in zip(_sixteenths(shapes), shades.tolist()):
+    shades = UNIT * kind.shade * shade * np.exp(rng.normal(0, 0.12, len(places)))
+    for outline, shade_here in zip(sixteenths(shapes), shades.tolist()):
         body = shade_here * (1 - 0.45 * kind.rim)
         cv2.fillPoly(canvas, [outline], (body,), cv2.LINE_AA, shift=4)
         if kind.rim:
@@ -139,11 +139,11 @@ def _draw_nuclei(
     if kind.nucleoli:
         spots = rng.poisson(kind.nucleoli, len(places))
         off = rng.normal(0, 0.3 * kind.radius * scale, (spots.sum(), 2)).view(complex)[:, 0]
-        for spot, level in zip(_sixteenths(np.repeat(places, spots) + off).tolist(), np.repeat(shades, spots).tolist()):
+        for spot, level in zip(sixteenths(np.repeat(places, spots) + off).tolist(), np.repeat(shades, spots).tolist()):
             cv2.circle(canvas, spot, round(16 * 1.2 * scale), (min(1.5 * level, 255),), -1, cv2.LINE_AA, shift=4)
 
 
-def _sixteenths(points: np.ndarray) -> np.ndarray:
+def sixteenths(points: np.ndarray) -> np.ndarray:
     """Points x + iy as OpenCV takes them, int32 (..., 2), in sixteenths of a pixel."""
     return np.rint(np.stack([16 * points.real, 16 * points.imag], axis=-1)).astype(np.int32)
 
@@ -153,7 +153,7 @@ def _places(rng: np.random.Generator, where: np.ndarray, share: float, radius: f
     size = len(where)
     apart = 2.1 * radius
     reach = 0.75 * size / apart + 1  # from the middle past the corners
-    grid = _LATTICE[: np.searchsorted(_FAR, reach)] * np.exp(1j * rng.uniform(0, math.pi))
+    grid = LATTICE[: np.searchsorted(_FAR, reach)] * np.exp(1j * rng.uniform(0, math.pi))
     grid = grid + rng.normal(0, 0.17, (len(grid), 2)).view(complex)[:, 0]
     grid = grid * apart + (0.5 + 0.5j) * size
     x, y = grid.real, grid.imag
@@ -161,7 +161,7 @@ def _places(rng: np.random.Generator, where: np.ndarray, share: float, radius: f
     column, row = (np.clip(place, 0, size - 1).astype(int) for place in (x, y))
     inside &= where[row, column] > 0.5
     wanted = share * np.count_nonzero(where > 0.5) * (1 + radius / size) ** 2 / (math.pi * radius**2)
-    crowd = _clouds(rng, 24, 5)[row * 24 // size, column * 24 // size] + rng.gumbel(0, 0.7, len(grid))
+    crowd = clouds(rng, 24, 5)[row * 24 // size, column * 24 // size] + rng.gumbel(0, 0.7, len(grid))
     crowd[~inside] = -np.inf
     count = min(int(wanted + rng.random()), np.count_nonzero(inside))
     return grid[np.argsort(-crowd)[:count]]
@@ -170,7 +170,7 @@ def _places(rng: np.random.Generator, where: np.ndarray, share: float, radius: f
 def _solid(rng: np.random.Generator, size: int) -> np.ndarray:
     """1 where there is tissue, 0 in holes, vessels and beside its edge."""
     holes = 0.3 * rng.beta(1.0, 2.5) if rng.random() < 0.6 else 0.0
-    field = _clouds(rng, size, 5) + 0.15 * _clouds(rng, size, 16)
+    field = clouds(rng, size, 5) + 0.15 * clouds(rng, size, 16)
     return _step(field - _quantile(field, holes), 0.06) if holes else np.ones_like(field)
 
 
@@ -180,12 +180,12 @@ def _region(rng: np.random.Generator, size: int) -> np.ndarray:
         return np.ones((size, size), np.float32)
     across = np.linspace(-1, 1, size, dtype=np.float32)
     far = across**2 + across[:, None] ** 2
-    field = _clouds(rng, size, 4) - 1.5 * far
+    field = clouds(rng, size, 4) - 1.5 * far
     region = (field > _quantile(field, rng.uniform(0.1, 0.5))) | (far < 0.12)
     return region.astype(np.float32)
 
 
-def _fibres(rng: np.random.Generator, size: int, angle: float) -> np.ndarray:
+def fibres(rng: np.random.Generator, size: int, angle: float) -> np.ndarray:
     """Wavy streaks along the angle, mean 0 and spread 1."""
     short, wide = 20, math.ceil(1.5 * size)  # the texture is drawn short and pulled long
     noise = rng.standard_normal((wide, short), np.float32)
@@ -201,7 +201,7 @@ def _fibres(rng: np.random.Generator, size: int, angle: float) -> np.ndarray:
     return bent / bent.std()
 
 
-def _grain(noise: np.ndarray, width: float) -> np.ndarray:
+def grain(noise: np.ndarray, width: float) -> np.ndarray:
     """White noise made coarse; its spread stays about 1."""
     width *= len(noise) / SIZE
     return cv2.GaussianBlur(noise, (0, 0), width) * np.float32(2 * math.sqrt(math.pi) * width)
@@ -211,7 +211,7 @@ def _quantile(field: np.ndarray, share: float) -> float:
     return float(np.quantile(field[::4, ::4], share))  # of smooth fields: every sixteenth pixel will do
 
 
-def _clouds(rng: np.random.Generator, size: int, cells: int) -> np.ndarray:
+def clouds(rng: np.random.Generator, size: int, cells: int) -> np.ndarray:
     return cv2.resize(rng.standard_normal((cells, cells), np.float32), (size, size), interpolation=cv2.INTER_CUBIC)
 
 
@@ -220,5 +220,5 @@ def _step(value: np.ndarray, width: float) -> np.ndarray:
     return np.clip(value / (4 * width) + 0.5, 0, 1).astype(np.float32)
 
 
-def _between(rng: np.random.Generator, mean: float, spread: float, least: float, most: float) -> float:
+def between(rng: np.random.Generator, mean: float, spread: float, least: float, most: float) -> float:
     return float(np.clip(rng.normal(mean, spread), least, most))

@@ -11,6 +11,8 @@ import pandas as pd
 import tensorflow as tf
 from sklearn import metrics
 
+from tffapps.errors import UserError
+
 SCORES = (
     "accuracy",
     "precision",
@@ -97,6 +99,14 @@ def predict(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray
         probabilities.append(run(images).numpy())
         labels.append(batch_labels.numpy().astype(np.int64))
     return np.concatenate(labels), np.concatenate(probabilities)
+
+
+def finite_predictions(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """The same, or a UserError that says what to do about a model that has diverged."""
+    labels, probabilities = predict(model, dataset)
+    if not np.isfinite(probabilities).all():
+        raise UserError("the model's predictions are not finite: lower the learning rates (or --dp-noise)")
+    return labels, probabilities
 
 
 _functions: weakref.WeakKeyDictionary[tf.keras.Model, Any] = weakref.WeakKeyDictionary()

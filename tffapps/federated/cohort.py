@@ -21,6 +21,11 @@ class Client:
     batches: Callable[[int], Any]
 
 
+def stream(seed: int, number: int, place: int) -> int:
+    """A seed for one client's data in one round; `place` is the client's among all."""
+    return int(np.random.SeedSequence([seed, number, place]).generate_state(1)[0])
+
+
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """What one round did."""

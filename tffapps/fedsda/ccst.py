@@ -22,14 +22,13 @@ from tffapps.data import pipeline
 from tffapps.data.made import stacks
 from tffapps.engine import Engine
 from tffapps.errors import UserError
-from tffapps.federated.cohort import Client
+from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.task import Task
 from tffapps.federated.training import train
 from tffapps.fedsda import LEARNING_SEED, SideFlags
 from tffapps.fedsda.data import Fold
-from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
 
 _IMAGES = 32  # encoded at once for a style
@@ -70,17 +69,14 @@ class StyleTransfer:
             paths = list(fold.train.path[fold.train.client == name])
 
             def batches(number: int) -> tf.data.Dataset:
-                stream = int(np.random.SeedSequence([LEARNING_SEED, number, place]).generate_state(1)[0])
                 return pipeline.batches(
-                    paths, np.zeros(len(paths)), size=size, channels=3, batch=flags.ccst_batch, seed=stream,
-                    formats=formats,
+                    paths, np.zeros(len(paths)), size=size, channels=3, batch=flags.ccst_batch,
+                    seed=stream(LEARNING_SEED, number, place), formats=formats,
                 )  # fmt: skip
 
             return Client(name, batches)
 
-        context = cli.context(fedsda.APP.name, self._values)
-        root, name = fedsda.APP.folder(self._values), f"ccst-decoder-{fold.name}"
-        with Run(root, name, settings, context, self._values["fresh"]) as run:
+        with cli.open_run(fedsda.APP, self._values, f"ccst-decoder-{fold.name}", settings) as run:
             weights = train(
                 run, self._round, self._start, [client(*pair) for pair in enumerate(fold.clients)],
                 rounds=flags.ccst_rounds, evaluate=lambda weights, number: {}, engine=self._engine,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import sys
 from typing import Any
@@ -99,9 +98,3 @@ def _read(values: dict[str, Any]) -> tuple[str, pd.DataFrame, pd.DataFrame | Non
     drawn = (source / tissue.STAINS).is_file()
     name = "stand-in" if standin.is_standin(source) else source.resolve().name
     return name, table, tissue.true_stains(source) if drawn else None
-
-
-def short(path: str) -> str:
-    """As the user would name it: relative where it lies below the working folder."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative

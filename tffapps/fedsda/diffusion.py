@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from tffapps import cli, fedsda
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation.distances import frechet_distance, matrix_wasserstein
-from tffapps.federated.cohort import Client
+from tffapps.federated.cohort import Client, stream
 from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task
 from tffapps.federated.moments import Moments, federated_moments
 from tffapps.federated.round import Round, build_round
@@ -86,9 +85,7 @@ class Diffusion:
             "stains": hashlib.sha256(b"".join(own.tobytes() for own in values)).hexdigest()[:16],
         }  # fmt: skip
         name = f"stains-{block}-{epochs}-epochs" + (f"-without-{fold}" if fold else "")
-        context = cli.context(fedsda.APP.name, self._values)
-        root: pathlib.Path = fedsda.APP.folder(self._values)
-        with Run(root, name, settings, context, self._values["fresh"]) as run:
+        with cli.open_run(fedsda.APP, self._values, name, settings) as run:
             weights = self._train(run, denoiser, round_, clients, values, rounds, epochs)
             if not run.finished:
                 run.finish({"fd": float(run.rounds().fd.iloc[-1])})
@@ -132,9 +129,9 @@ class Diffusion:
         self, values: np.ndarray, place: int, epochs: int, rate: Callable[[int], float]
     ) -> Callable[[int], NoiselessData]:
         def data(number: int) -> NoiselessData:
-            stream = int(np.random.SeedSequence([LEARNING_SEED, number, place]).generate_state(1)[0])
+            seed = stream(LEARNING_SEED, number, place)
             return stain_model.data(
-                values, batch=self._flags.diffusion_batch, epochs=epochs, seed=stream, rate=rate(number)
+                values, batch=self._flags.diffusion_batch, epochs=epochs, seed=seed, rate=rate(number)
             )
 
         return data

@@ -17,7 +17,7 @@ from tffapps.engine import Engine, open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client
+from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.task import Task, cross_entropy
@@ -71,7 +71,7 @@ def run_all(values: dict[str, Any]) -> None:
         "weights": work.inputs.weights,
         "model": settings.model,
     }
-    tables.write_all(folder, values, pool, folds[0], measured, separation, records, stain_models, quality, what_ran)
+    tables.write_all(folder, pool, folds[0], measured, separation, records, stain_models, quality, what_ran)
     figures.draw_all(folder, folds[0], measured, records, stain_models, quality, what_ran)
 
 
@@ -168,8 +168,7 @@ class _Work:
             "method": method, "side": side, "fold": fold.name, "seed": seed, "data": self._pool.key, "made": sided.key,
         }  # fmt: skip
         name = f"{method}-{side}-seed{seed}" + ("" if fold.name == FEDERATION else f"-without-{fold.name}")
-        context = cli.context(fedsda.APP.name, self._values)
-        with Run(fedsda.APP.folder(self._values), name, key, context, self._values["fresh"]) as run:
+        with cli.open_run(fedsda.APP, self._values, name, key) as run:
             if not run.finished:
                 self._train(run, rules, weights, fold, sided, seed)
                 last = run.rounds().iloc[-1]
@@ -184,8 +183,7 @@ class _Work:
             rows = sided.train[sided.train.client == name]
 
             def batches(number: int) -> Any:
-                stream = int(np.random.SeedSequence([seed, number, place]).generate_state(1)[0])
-                return self._batches(rows, stream, self._settings.epochs)
+                return self._batches(rows, stream(seed, number, place), self._settings.epochs)
 
             return Client(name, batches)
 
@@ -207,9 +205,7 @@ class _Work:
         )  # fmt: skip
 
     def _scores(self, dataset: Any) -> dict[str, float]:
-        labels, probabilities = classification.predict(self.inputs.model, dataset)
-        if not np.isfinite(probabilities).all():
-            raise UserError("the model's predictions are not finite: lower the learning rate (or --dp-noise)")
+        labels, probabilities = classification.finite_predictions(self.inputs.model, dataset)
         found = classification.scores(labels, probabilities)
         if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
             found["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))

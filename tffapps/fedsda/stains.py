@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -37,6 +38,11 @@ class Stains:
         """The matrices of those of the table's patches that could be measured."""
         rows = self.rows(table)
         return self.matrices[rows[self.ok[rows]]]
+
+    def kinds(self, rows: np.ndarray) -> str:
+        """Why patches among these rows could not be measured, and how many each."""
+        found = collections.Counter(str(reason).partition(":")[0] for reason in self.reasons[rows] if reason)
+        return ", ".join(f"{count} {kind}" for kind, count in found.most_common())
 
     def by_client(self, table: pd.DataFrame, clients: Sequence[str]) -> list[np.ndarray]:
         found = [self.of(table[table.client == client]) for client in clients]

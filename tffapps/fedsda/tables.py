@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -18,9 +17,10 @@ from tffapps.data import tissue, wilds
 from tffapps.data.made import stacks
 from tffapps.evaluation.image_quality import ssim
 from tffapps.fedsda import METRICS, paper
-from tffapps.fedsda.data import FEDERATION, Fold, Pool, short
+from tffapps.fedsda.data import FEDERATION, Fold, Pool
 from tffapps.fedsda.diffusion import Learned, distances_between
 from tffapps.fedsda.stains import Stains
+from tffapps.files import short
 from tffapps.results import over_seeds, write_table
 
 if TYPE_CHECKING:
@@ -35,10 +35,8 @@ def say_unmeasured(measured: Stains, folder: pathlib.Path) -> None:
     rows = [(short(measured.paths[row]), measured.reasons[row]) for row in bad]
     write_table(folder / "unmeasured.csv", pd.DataFrame(rows, columns=["path", "reason"]))
     if len(bad):
-        kinds = collections.Counter(str(reason).partition(":")[0] for _, reason in rows)
-        found = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         print(
-            f"{len(bad)} of {len(measured.paths)} training patches keep their stains ({found}); "
+            f"{len(bad)} of {len(measured.paths)} training patches keep their stains ({measured.kinds(bad)}); "
             f"listed in {folder / 'unmeasured.csv'}",
             file=sys.stderr,
         )
@@ -46,7 +44,6 @@ def say_unmeasured(measured: Stains, folder: pathlib.Path) -> None:
 
 def write_all(
     folder: pathlib.Path,
-    values: dict[str, Any],
     pool: Pool,
     fold: Fold,
     measured: Stains,
@@ -151,10 +148,9 @@ def separation_table(pool: Pool, fold: Fold, measured: Stains, separation: Stain
     for client in fold.clients:
         table = fold.train[fold.train.client == client]
         own = measured.rows(table)
-        kinds = collections.Counter(str(reason).partition(":")[0] for reason in measured.reasons[own] if reason)
         row: dict[str, Any] = {
             "client": client, "patches": len(own), "separated": int(measured.ok[own].sum()),
-            "not_separated": "; ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
+            "not_separated": measured.kinds(own),
         }  # fmt: skip
         good = table[measured.ok[own]]
         if pool.truth is not None:

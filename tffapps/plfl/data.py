@@ -16,6 +16,7 @@ from preprocessing.knee import KneeRejected, KneeSettings, preprocess_bytes
 from tffapps.data import knees, manifest, oai, standin
 from tffapps.data.cache import Rejected, cached_images
 from tffapps.errors import UserError
+from tffapps.files import short
 from tffapps.plfl import Settings
 from tffapps.results import write_table
 
@@ -43,7 +44,7 @@ def load(values: dict[str, Any], settings: Settings, results: pathlib.Path) -> P
     name, table = _read(values, settings)
     wanted = oai.classes(table)
     usable, rejects = _prepared(table, settings)
-    rejects = {_short(path): why for path, why in rejects.items()}
+    rejects = {short(path): why for path, why in rejects.items()}
     write_table(results / "rejected.csv", pd.DataFrame(sorted(rejects.items()), columns=["path", "reason"]))
     example = "; ".join(f"{path}: {why}" for path, why in sorted(rejects.items())[:1])
     if rejects:
@@ -75,12 +76,6 @@ def _read(values: dict[str, Any], settings: Settings) -> tuple[str, pd.DataFrame
     nameless = table.subject == ""
     table.loc[nameless, "subject"] = table.path[nameless]
     return source.stem, table
-
-
-def _short(path: str) -> str:
-    """As the user would name it: relative where it lies below the working folder."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
 
 
 def _prepared(table: pd.DataFrame, settings: Settings) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -11,7 +11,7 @@ import pandas as pd
 import tensorflow as tf
 
 from tffapps.data import oai
-from tffapps.federated.cohort import Client
+from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fixmatch import FixMatch, PartlyLabelledData
 from tffapps.federated.local import Counted
@@ -80,7 +80,7 @@ class Frameworks:
     def _gold(self, table: pd.DataFrame, seed: int) -> Federation:
         rows = _rows(table, oai.SERVER, "train")
         epochs = self._settings.gold_epochs
-        client = Client(oai.SERVER, lambda number: self._training(rows, epochs, _stream(seed, number, 2)))
+        client = Client(oai.SERVER, lambda number: self._training(rows, epochs, stream(seed, number, 2)))
         return Federation(self._method(FedAvg), 1, epochs, self._tasks["gold"], [client])
 
     def _csfl(self, table: pd.DataFrame, seed: int) -> Federation:
@@ -89,7 +89,7 @@ class Frameworks:
         def data(client: str, position: int) -> Callable[[int], DataAndTest]:
             train, test = (_rows(table, client, split) for split in ("train", "test"))
             return lambda number: DataAndTest(
-                self._training(train, epochs, _stream(seed, number, position)), self.plain(test)
+                self._training(train, epochs, stream(seed, number, position)), self.plain(test)
             )
 
         method = Tested(self._method(FedAvg))
@@ -113,7 +113,7 @@ class Frameworks:
         view = self.plus_view()
 
         def server_data(number: int) -> GoldData:
-            return GoldData(*self._training(gold, gold_epochs, _stream(seed, number, 2), view), prior)
+            return GoldData(*self._training(gold, gold_epochs, stream(seed, number, 2), view), prior)
 
         views = self._settings.label_views
         clients = _clients(
@@ -131,7 +131,7 @@ class Frameworks:
             train, test = (_rows(table, client, split) for split in ("train", "test"))
             known, unknown = train[train.labelled], train[~train.labelled]
             return lambda number: DataAndTest(
-                self._partly_labelled(known, unknown, _stream(seed, number, position)), self.plain(test)
+                self._partly_labelled(known, unknown, stream(seed, number, position)), self.plain(test)
             )
 
         method = Tested(self._method(FixMatch))
@@ -169,20 +169,20 @@ class Frameworks:
         label_views = label_views if self._inputs.augments(view) else 0
 
         def data(number: int) -> UnlabelledData:
-            stream = _stream(seed, number, position)
+            draws = stream(seed, number, position)
             labelling = plain = self._inputs.batches(paths, numbers, batch=batch, shuffle=False)
             if label_views:
                 views = self._inputs.batches(
-                    paths, numbers, view, batch=batch, epochs=label_views, seed=stream + 1, shuffle=False
+                    paths, numbers, view, batch=batch, epochs=label_views, seed=draws + 1, shuffle=False
                 )
                 labelling = plain.concatenate(views)
             return UnlabelledData(
                 labelling,
                 plain,
-                self._inputs.batches(paths, numbers, view, batch=batch, epochs=epochs, seed=stream),
+                self._inputs.batches(paths, numbers, view, batch=batch, epochs=epochs, seed=draws),
                 self._pool.codes(rows),
                 np.int32(epochs),
-                np.random.default_rng(stream).random(len(rows), dtype=np.float32),
+                np.random.default_rng(draws).random(len(rows), dtype=np.float32),
                 prior,
             )
 
@@ -221,8 +221,3 @@ def _clients(data: Callable[[str, int], Callable[[int], Any]]) -> list[Client]:
 
 def _rows(table: pd.DataFrame, client: str, split: str) -> pd.DataFrame:
     return table[(table.client == client) & (table.split == split)]
-
-
-def _stream(seed: int, number: int, position: int) -> int:
-    """A seed for one client's (2: the server's) data in one round."""
-    return int(np.random.SeedSequence([seed, number, position]).generate_state(1)[0])

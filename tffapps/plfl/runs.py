@@ -93,12 +93,11 @@ class _Network:
         self._frameworks.prepare(framework, table)
         federation = self._frameworks.of(framework, table, seed)
         name = f"{framework}-{self._name}-seed{seed}" + (f"-poison{poison:g}" if poison else "")
-        context = cli.context(plfl.APP.name, self._values)
         key = self._key(framework, federation, identity, seed, poison)
         # The gold run serves two methods; starting over once is enough.
         fresh = self._values["fresh"] and name not in self._started
         self._started.add(name)
-        with Run(plfl.APP.folder(self._values), name, key, context, fresh) as run:
+        with cli.open_run(plfl.APP, self._values, name, key, fresh) as run:
             stored = run.latest() if run.finished else None
             if stored is not None:  # no need to build a round
                 return run, stored[1][: len(weights)]
@@ -156,9 +155,7 @@ class _Network:
         )  # fmt: skip
 
     def _scores(self, dataset: Any) -> dict[str, float]:
-        labels, probabilities = classification.predict(self.inputs.model, dataset)
-        if not np.isfinite(probabilities).all():
-            raise UserError("the model's predictions are not finite: lower the learning rates (or --dp-noise)")
+        labels, probabilities = classification.finite_predictions(self.inputs.model, dataset)
         found = {name: value for name, value in classification.scores(labels, probabilities).items() if name in METRICS}
         counts = classification.confusion(labels, probabilities, self._pool.classes).to_numpy()
         return found | {f"test_{i}_{j}": int(count) for (i, j), count in np.ndenumerate(counts)}
