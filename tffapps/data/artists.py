@@ -118,7 +118,7 @@ def heterogeneous(
 
 def distribution(table: pd.DataFrame) -> pd.DataFrame:
     """client, split, label and how many pictures, where there are any, in natural order."""
-    counts = table.groupby(["client", "split", "label"]).size().reset_index(name="pictures")
+    counts = table.groupby(["client", "split", "label"], as_index=False).agg(pictures=("path", "size"))
     keys = {"client": manifest.natural_key, "split": SPLITS.index, "label": manifest.natural_key}
     order = counts.sort_values(list(keys), key=lambda column: column.map(keys[str(column.name)]))
     return order.reset_index(drop=True)
