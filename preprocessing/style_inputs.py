@@ -1,4 +1,4 @@
-"""What both commands about style read: a folder of images, and VGG-19."""
+"""What the commands about style read: a folder of images, and VGG-19."""
 
 from __future__ import annotations
 

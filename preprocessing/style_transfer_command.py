@@ -7,17 +7,14 @@ OUT/losses.csv                      file, content_start, content_end, style_star
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from preprocessing import command, style_inputs
-from preprocessing.files import Rejected, UserError, check_distinct, make_writable, write
+from preprocessing import command, style_inputs, style_outputs
+from preprocessing.files import Rejected, UserError, check_distinct
 from preprocessing.style_settings import INITS, OPTIMIZERS, StyleSettings, settings_for
 
 NAME = "style_transfer"
-TABLE = "losses.csv"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +31,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--content", metavar="FOLDER", type=Path, required=True, help="folder of images")
     parser.add_argument("--grams", metavar="FILE", type=Path, required=True, help="styles, of preprocessing.gram")
-    parser.add_argument("-o", dest="out", metavar="OUT", type=Path, required=True, help=f"folder for PNGs and {TABLE}")
+    table = style_outputs.TABLE
+    parser.add_argument("-o", dest="out", metavar="OUT", type=Path, required=True, help=f"folder for PNGs and {table}")
     parser.add_argument("--init", choices=INITS, default=default.init, help="where to start (default %(default)s)")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default=default.optimizer, help="(default %(default)s)")
     parser.add_argument("--steps", type=command.positive, default=default.steps, help="(default %(default)s)")
@@ -45,14 +43,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     files = style_inputs.list_images(options.content)
     check_distinct((file, options.out / file.stem) for file in files)
-    if options.out.exists() and not options.out.is_dir():
-        raise UserError(f"{options.out}: is there and is not a folder; choose another OUT")
-    if options.out.resolve() == options.content.resolve():
-        raise UserError(f"{options.out}: holds the content; choose another OUT")
-    make_writable(options.out)
+    style_outputs.open_folder(options.out, {"content": options.content})
     model, used = style_inputs.open_vgg(options)
-
-    import cv2
 
     from preprocessing import gram, gram_files, style_transfer
     from preprocessing.progress import track
@@ -69,13 +61,11 @@ def _run(options: argparse.Namespace) -> int:
     pairs = style_transfer.all_pairs(len(files), len(grams))
     parts = style_transfer.batches(model, contents, grams.matrices, pairs, settings, grams.positions)
     found = (one for images, losses in parts for one in zip(images, zip(*losses)))
-    table = [["file", *style_transfer.Losses._fields]]
+    rows = []
     for (image, numbers), (row, style) in zip(track(found, len(pairs), NAME), pairs):
         name = f"{files[row].stem}_{grams.label}{style}.png"
-        write(options.out / name, cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1].tobytes())
-        table.append([name, *(f"{number:.6g}" for number in numbers)])
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
-    write(options.out / TABLE, text.getvalue().encode(errors="surrogateescape"))
+        style_outputs.write_png(options.out / name, image)
+        rows.append((name, numbers))
+    style_outputs.write_table(options.out, style_transfer.Losses._fields, rows)
     print(f"{len(pairs)} images, VGG-19 of width {options.width}, weights {used.label}: {options.out}")
     return 0
