@@ -122,7 +122,7 @@ def optimiser(encoder: tf.keras.Model, settings: StyleSettings) -> Callable[...,
     """Compiled: start and contents (k, height, width, 3) in [0,1], Gram matrices → images, and `Losses` as (4, k)."""
     taps = vgg.taps(encoder, (*LAYERS, CONTENT_LAYER))
 
-    @tf.function
+    @tf.function(reduce_retracing=True)  # the last batch of many is smaller
     def run(start: tf.Tensor, contents: tf.Tensor, wanted: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         target = taps(contents)[-1]
         divisor = tf.cast(tf.size(target[0]), tf.float32) if settings.content == "mean" else 1.0

@@ -50,6 +50,7 @@ class App:
     methods: tuple[str, ...]
     work: Callable[[dict[str, Any]], None]
     default_profile: str = "demo"
+    narrowed: tuple[tuple[str, str], ...] = ()  # settings that tell runs apart, and the lists of values they are from
 
     def folder(self, values: dict[str, Any]) -> pathlib.Path:
         """Where its tables and runs are."""
@@ -133,7 +134,7 @@ def open_run(app: App, values: dict[str, Any], name: str, settings: dict[str, An
 
 
 def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
-    """The flags in a run's settings.json, narrowed to its method and seed."""
+    """The flags in a run's settings.json, narrowed to its method, its seed and what else the application names."""
     if file is None:
         return {}
     try:
@@ -147,8 +148,9 @@ def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
     flags = {key: tuple(value) if isinstance(value, list) else value for key, value in flags.items()}
     # Beside the first run, which would only say that it is finished.
     flags.update(methods=(method,), seeds=(seed,), results=f"{flags.get('results', 'results')}-again")
-    if "side" in content["settings"]:  # an application whose runs also differ in what is done to the images
-        flags["sides"] = (content["settings"]["side"],)
+    for one, many in app.narrowed:
+        if one in content["settings"]:
+            flags[many] = (content["settings"][one],)
     known = {*app.fields(), "profile"}
     return {key: value for key, value in flags.items() if key in known}
 

@@ -64,7 +64,7 @@ def test_gradients_are_the_closed_forms():
 
 
 @pytest.mark.parametrize(
-    ("init", "optimizer", "steps"), [("noise", "adam", 150), ("content", "adam", 150), ("content", "lbfgs", 50)]
+    ("init", "optimizer", "steps"), [("noise", "adam", 150), ("content", "adam", 300), ("content", "lbfgs", 50)]
 )
 def test_style_is_taken_on_and_content_kept(init, optimizer, steps, contents):
     encoder = vgg.build("relu5_1", 8)  # with fewer channels images are hard to tell apart

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +88,9 @@ def imbalanced(table: pd.DataFrame, rare: int, seed: int = 0) -> pd.DataFrame:
     return table.assign(client=client)
 
 
-def distribution(table: pd.DataFrame) -> pd.DataFrame:
+def distribution(table: pd.DataFrame, classes: Sequence[str] = CLASSES) -> pd.DataFrame:
     """Images by client and split, one column for each class and their sum, the server last."""
-    counts = pd.crosstab([table.client, table.split], table.label).reindex(columns=list(CLASSES), fill_value=0)
+    counts = pd.crosstab([table.client, table.split], table.label).reindex(columns=list(classes), fill_value=0)
     counts["images"] = counts.sum(axis=1)
     counts = counts.reset_index()
     counts.columns.name = None

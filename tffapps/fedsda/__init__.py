@@ -166,6 +166,7 @@ APP = cli.App(
     profiles=PROFILES,
     methods=METHODS,
     work=work,
+    narrowed=(("side", "sides"),),
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sys
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pandas as pd
 
 from tffapps.data import held_out, manifest, standin, tissue, wilds
 from tffapps.errors import UserError
-from tffapps.results import write_table
 
 CACHE = pathlib.Path("data") / "cache"
 FEDERATION = "federation"  # the test images of all centres; other folds are named after the centre left out
@@ -60,18 +58,11 @@ def folds(pool: Pool, leave_out: bool) -> list[Fold]:
 
 
 def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
-    from tffapps.data.unreadable import drop_unreadable  # imports TensorFlow
+    from tffapps.data.unreadable import leave_out  # imports TensorFlow
 
     name, table, truth = _read(values)
-    table, dropped = drop_unreadable(table, 3, "reading the patches" if len(table) > 5000 else None)
-    write_table(results / "rejected.csv", dropped)
-    if len(dropped):
-        first = dropped.iloc[0]
-        print(
-            f"{len(dropped)} of {len(dropped) + len(table)} patches cannot be read, listed in "
-            f"{results / 'rejected.csv'}; {first.path}: {first.reason}",
-            file=sys.stderr,
-        )
+    given, table = len(table), leave_out(table, results / "rejected.csv", "patches")
+    if len(table) < given:
         manifest.check(table)
     classes = manifest.classes(table)
     if len(classes) < 2:

@@ -1,0 +1,229 @@
+"""`python -m tffapps.fnst` as a user types it: all tables and figures, nothing twice, sites of one's own, mistakes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import largest_difference
+from tests.test_commands import PROBE, environment
+from tffapps import cli
+from tffapps.federated.training import MEASURED_COLUMNS
+from tffapps.fnst import APP, METHODS
+
+SMOKE = ["--profile", "smoke"]
+METRICS = ["accuracy", "accuracy_std", "macro_f1", "macro_f1_std", "auroc", "auroc_std", "round", "seeds"]
+PAPER = ["paper_accuracy", "paper_macro_f1", "paper_auroc"]
+WHAT_RAN = ["data", "profile", "weights", "model", "vgg"]
+TABLES = {
+    "data": ["client", "split", "normal", "serrated", "adenoma", "adenocarcinoma", "images", "data", "profile"],
+    "rejected": ["path", "client", "reason"],
+    "table1_centralised": ["method", "site", "chosen", *METRICS, *PAPER, *WHAT_RAN],
+    "table2_single_and_federated": ["method", "site", "rare", "chosen", *METRICS, *PAPER, *WHAT_RAN],
+    "table3_fnst": ["method", "rare", "augmentation", "made", "chosen", *METRICS, *PAPER, *WHAT_RAN],
+    "table4_gains": None,
+    "f1_per_class": None,
+    "exchange": ["augmentation", "seed", "sender", "receiver", "label", "styles", "bytes", *WHAT_RAN],
+    "gram_attack": None,
+}
+FIGURES = ("classes", "macro_f1", "f1_per_class", "styled", "gram_attack")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("place")
+
+
+@contextlib.contextmanager
+def working_in(folder):
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield folder
+    signal.signal(signal.SIGTERM, handler)
+
+
+@pytest.fixture
+def here(place):
+    with working_in(place):
+        yield place
+
+
+def call(*arguments):
+    assert cli.main(APP, arguments) == 0
+
+
+@pytest.fixture(scope="module")
+def whole(place):
+    with working_in(place):
+        call(*SMOKE, "--results", "whole")
+    return place / "whole" / "fnst"
+
+
+def record(results, run):
+    (folder,) = results.glob(f"runs/{run}-????????")
+    (file,) = folder.glob("checkpoint-*.npz")
+    with np.load(file) as content:
+        weights = [content[name] for name in content.files]
+    return pd.read_csv(folder / "rounds.csv").drop(columns=list(MEASURED_COLUMNS)), weights
+
+
+def test_help_does_not_wait_for_tensorflow():
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(module="tffapps.fnst")],
+        env=environment(), capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert "usage: python -m tffapps.fnst" in done.stdout and "--augmentations" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_table_is_there_and_says_what_ran(whole):
+    assert sorted(file.stem for file in whole.glob("*.csv")) == sorted(TABLES)
+    for name, columns in TABLES.items():
+        table = pd.read_csv(whole / f"{name}.csv")
+        if columns:
+            assert table.columns.tolist() == columns, name
+        if name != "rejected":
+            assert len(table) and set(table.data) == {"stand-in"} and set(table.profile) == {"smoke"}, name
+        if "vgg" in table:
+            assert set(table.vgg) == {"random, width 4"}
+
+
+def test_every_method_was_run(whole):
+    tables = [pd.read_csv(whole / f"{name}.csv") for name in list(TABLES)[2:5]]
+    assert {method for table in tables for method in table.method} == set(METHODS)
+    second, third = tables[1:]
+    assert set(second.site) == {"client1", "client2", "client3", "client4", "federation"} and set(second.rare) == {2}
+    assert set(third.augmentation) == {"S2C2"} and set(third.made) == {4 * 3 * 4}
+    rounds, _ = record(whole, "fnst-S2C2-seed0")
+    last = third[(third.method == "fnst") & (third.chosen == "last")].iloc[0]
+    assert last.macro_f1 == pytest.approx(rounds.macro_f1.iloc[-1], abs=1e-5)
+    assert rounds.examples.tolist() == [4 * 16 + 48] * 2  # every training image and every one made, once an epoch
+
+
+def test_every_figure_shows_something(whole):
+    assert sorted(file.stem for file in whole.glob("*.png")) == sorted(FIGURES)
+    for name in FIGURES:
+        assert cv2.imread(str(whole / f"{name}.png")).std() > 1
+
+
+def test_the_same_command_again_repeats_nothing(whole, here, capsys):
+    before = {file: file.stat().st_mtime_ns for file in whole.glob("runs/*/*")}
+    tables = {file.name: file.read_text() for file in whole.glob("*.csv")}
+    call(*SMOKE, "--results", "whole")
+    assert {file: file.stat().st_mtime_ns for file in whole.glob("runs/*/*") if file.name != ".lock"} == {
+        file: time for file, time in before.items() if file.name != ".lock"
+    }
+    assert {file.name: file.read_text() for file in whole.glob("*.csv")} == tables
+
+
+def test_a_killed_command_ends_like_one_that_was_not(whole, here):
+    """Killed while clients make images and again in a federation; then the same command to its end."""
+    arguments = [*SMOKE, "--methods", "fnst", "--no-attack", "--results", "killed"]
+    code = (
+        "import os, signal, sys\n"
+        "from tffapps import cli, fnst\n"
+        "from tffapps.{module} import {name} as old\n"
+        "import tffapps.{module} as module\n"
+        "count = 0\n"
+        "def new(*a, **k):\n"
+        "    global count\n"
+        "    count += 1\n"
+        "    if count == {at}: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return old(*a, **k)\n"
+        "module.{name} = new\n"
+        "sys.exit(cli.main(fnst.APP, sys.argv[1:]))\n"
+    )
+    shutil.rmtree("data/cache/styled")
+    for module, name, at in (("data.made", "store", 17), ("federated.training", "play", 2)):
+        script = code.format(module=module, name=name, at=at)
+        done = subprocess.run([sys.executable, "-c", script, *arguments], env=environment(), capture_output=True)
+        assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    call(*arguments)
+    found, expected = (record(folder, "fnst-S2C2-seed0") for folder in (here / "killed" / "fnst", whole))
+    assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
+
+
+def test_a_stored_run_again(whole, here):
+    (settings,) = whole.glob("runs/fedavg-rare2-seed0-*/settings.json")
+    call("--settings", str(settings))
+    again = here / "whole-again" / "fnst"
+    assert [folder.name.rpartition("-")[0] for folder in again.glob("runs/*")] == ["fedavg-rare2-seed0"]
+    found, expected = (record(folder, "fedavg-rare2-seed0") for folder in (again, whole))
+    assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
+
+
+def write(folder: pathlib.Path, clients: dict[str, dict[str, int]]) -> pathlib.Path:
+    """A manifest of noise, two test images of each class."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for client, counts in clients.items():
+        for label, count in counts.items():
+            for number in range(count + 2):
+                path = folder / f"{client}-{label}-{number}.png"
+                cv2.imwrite(str(path), rng.integers(0, 256, (32, 32, 3), np.uint8))
+                rows.append((path.name, label, client, "train" if number < count else "test"))
+    pd.DataFrame(rows, columns=["path", "label", "client", "split"]).to_csv(folder / "sites.csv", index=False)
+    return folder / "sites.csv"
+
+
+def test_sites_of_ones_own_keep_their_clients(tmp_path, here):
+    file = write(tmp_path, {"north": {"good": 6, "bad": 2}, "south": {"good": 2, "bad": 5}})
+    call(*SMOKE, "--data", str(file), "--results", str(tmp_path / "own"), "--methods", "separate,fedavg,fnst")
+    results = tmp_path / "own" / "fnst"
+    second, third = (pd.read_csv(results / f"{name}.csv") for name in list(TABLES)[3:5])
+    assert set(second.site) == {"north", "south", "federation"} and second.rare.isna().all()
+    assert set(third.made) == {2 * 4} and set(third.data) == {"sites"} and third.paper_auroc.isna().all()
+    assert pd.read_csv(results / "table4_gains.csv").macro_f1_over_fedavg.notna().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--augmentations", "five"], "--augmentations five: write styles and contents as S5C20"),
+        (["--augmentations", "S2C3"], "--augmentations S2C3: contents are all rare images of a class: add 3 to --rare"),
+        (["--rare", "7", "--augmentations", "S2C7"], "too few to give 7 to each of 3 clients"),
+        (["--rare", "0"], "--rare 0: must be 1 or more"),
+        (["--vgg-weights", "nothing.h5"], "--vgg-weights"),
+        (["--vgg-weights", "imagenet"], "those weights are for width 64, this network has 4"),
+        (["--min-clients", "5"], "--min-clients 5: there are only 4 clients"),
+        (["--select", "best"], "invalid choice: 'best'"),
+        (["--methods", "fedprox"], "--methods fedprox: unknown; choose from separate"),
+        (["--data", "missing"], "missing: no such file or folder"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, complaint, whole, here, capsys):
+    try:
+        status = cli.main(APP, [*SMOKE, "--results", "mistakes", *arguments])
+    except SystemExit as stopped:  # argparse
+        status = stopped.code
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert status == 2 and complaint in last and "Traceback" not in last
+    assert not list(pathlib.Path("mistakes").glob("fnst/table*"))
+
+
+def test_one_client_has_nobody_to_learn_from(tmp_path, here, capsys):
+    file = write(tmp_path, {"only": {"good": 6, "bad": 2}})
+    assert cli.main(APP, [*SMOKE, "--data", str(file), "--results", str(tmp_path / "own")]) == 2
+    assert "only one client; styles travel between sites" in capsys.readouterr().err
+
+
+@pytest.mark.skipif("TFFAPPS_REAL_DATA" not in os.environ, reason="no real data here")
+def test_real_patches(tmp_path, here):
+    data = pathlib.Path(os.environ["TFFAPPS_REAL_DATA"]) / "colon"
+    call(
+        *SMOKE, "--data", str(data), "--rare", "1", "--augmentations", "S1C1", "--style-steps", "2",
+        "--methods", "fnst", "--rounds", "1", "--no-attack", "--results", str(tmp_path / "real"),
+    )  # fmt: skip
+    table = pd.read_csv(tmp_path / "real" / "fnst" / "table3_fnst.csv")
+    assert set(table.data) == {"colon"} and table.auroc.between(0, 1).all() and set(table.made) == {12}

@@ -1,0 +1,153 @@
+"""Styles travel, images do not."""
+
+import pathlib
+
+import cv2
+import numpy as np
+import pandas as pd
+import pytest
+
+from preprocessing import gram, gram_files
+from preprocessing.style_settings import LAYERS
+from tffapps import cli
+from tffapps.errors import UserError
+from tffapps.fnst import APP, Augmentation
+from tffapps.fnst import exchange as module
+from tffapps.fnst.data import Sites
+from tffapps.fnst.exchange import Exchange, rare_and_rich
+from tffapps.fnst.runs import repeated
+
+S2C2 = Augmentation(2, 2)
+
+
+def table(**counts):
+    rows = [(f"{client}-{label}-{n}.png", label, client) for client, own in counts.items() for label, k in own.items()
+            for n in range(k)]  # fmt: skip
+    return Sites(0, pd.DataFrame(rows, columns=["path", "label", "client"]), pd.DataFrame())
+
+
+def test_rare_is_at_most_as_many_as_contents():
+    sites = table(a={"x": 9, "y": 2}, b={"x": 1, "y": 3, "z": 2}, c={"z": 3})
+    few, many = rare_and_rich(sites, S2C2)
+    assert few == {"a": ["y"], "b": ["x", "z"], "c": []}
+    assert many == {"a": ["x"], "b": ["y"], "c": ["z"]}
+
+
+def test_rare_images_are_repeated_as_often_as_they_would_be_styled():
+    sites = table(a={"x": 9, "y": 2}, b={"x": 1, "y": 3}, c={"x": 3, "y": 30})
+    again = repeated(sites, Augmentation(4, 2))
+    # a's y: styles of b (3 images only) and of c (4); b's x: of a (4) and of c (3 images only).
+    assert again.groupby(["client", "label"]).size().to_dict() == {("a", "y"): 2 * 7, ("b", "x"): 1 * 7}
+
+
+@pytest.fixture(scope="module")
+def made(pool, exchange, tmp_path_factory):
+    place = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        yield exchange.make(pool.sites(2, 0), S2C2, seed=0), place
+
+
+def test_every_rare_class_gets_an_image_for_each_content_and_style(made, pool):
+    found, _ = made
+    assert found.table.groupby(["client", "label"]).size().unique().tolist() == [4]
+    own = dict(zip(("client1", "client2", "client3", "client4"), pool.classes))
+    assert {(c, k) for c, k in zip(found.table.client, found.table.label)} == {
+        (client, label) for client in own for label in pool.classes if label != own[client]
+    }
+    assert all(own[sender] == label for sender, label in zip(found.table.sender, found.table.label))
+    sites = pool.sites(2, 0)
+    for row in found.table.itertuples():  # contents are the client's own
+        assert row.content in set(sites.of(row.client, row.label).path)
+        image = cv2.imread(row.path)
+        assert image.shape == (32, 32, 3) and not np.array_equal(image, cv2.imread(row.content))
+
+
+def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool, monkeypatch):
+    """All that the server's one function is given: names of clients and classes, the VGG's identity, and a folder."""
+    _, place = made
+    monkeypatch.chdir(place)
+    calls = []
+    dispatch = module.dispatch
+
+    def recorded(*arguments):
+        calls.append(arguments)
+        return dispatch(*arguments)
+
+    monkeypatch.setattr(module, "dispatch", recorded)
+    exchange.make(pool.sites(2, 0), S2C2, seed=0)
+    ((folder, wanted, width, sha256),) = calls
+    assert set(wanted) == {"client1", "client2", "client3", "client4"}
+    assert {label for labels in wanted.values() for label in labels} == set(pool.classes)
+    assert width == 4 and sha256 == gram.fingerprint(exchange.encoder)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) == 4 + 12
+    for file in files:
+        with np.load(file, allow_pickle=False) as content:
+            assert set(content.files) == {*LAYERS, "positions", "width", "label", "weights", "sha256"}
+        gram_files.load(file, width, sha256)  # refuses anything that is not F Fᵀ of the right shape
+
+
+def test_what_is_sent_is_the_style_of_the_images_chosen(exchange, pool, place):
+    rows = pool.sites(2, 0).of("client2", "serrated")
+    file = exchange.send(place, "client2", rows, "serrated", 3, seed=1)
+    sent = gram_files.load(file, 4)
+    images = exchange.style_images(rows, 3, seed=1)
+    assert len(sent) == 3 and sent.label == "serrated" and sent.weights == "random"
+    for matrix, expected in zip(sent.matrices, gram.grams(gram.taps(exchange.encoder), images)):
+        np.testing.assert_allclose(matrix, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_images_are_made_once(made, exchange, pool, monkeypatch):
+    found, place = made
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(module.style_transfer, "transfer", None)  # would fail if it were needed
+    again = exchange.make(pool.sites(2, 0), S2C2, seed=0)
+    assert again.key == found.key and again.table.equals(found.table)
+
+
+def test_images_move_towards_the_style(made, exchange, pool, monkeypatch):
+    """More steps: the made images' Gram matrices come nearer to those received."""
+    found, place = made
+    monkeypatch.chdir(place)
+    patient = Exchange(cli.parse(APP, ["--profile", "smoke", "--style-steps", "60"]))
+    delivery = found.deliveries[0]
+    rows = pool.sites(2, 0).of(delivery.receiver, delivery.label)
+    after = patient.synthesise(rows, delivery)
+    wanted = gram_files.load(delivery.file, 4)
+
+    def far(paths, styles):
+        own = gram.grams(gram.taps(exchange.encoder), exchange.read(paths))
+        parts = zip(own, wanted.matrices)
+        return sum(np.square(a - b[styles]).sum(axis=(1, 2)) / np.square(b).sum() for a, b in parts)
+
+    before, now = far(after.content, after["style"]), far(after.path, after["style"])
+    assert (now < before).all() and now.sum() < 0.5 * before.sum()
+
+
+def test_nobody_has_enough_or_nobody_has_few(exchange, pool, place):
+    with pytest.raises(UserError, match="S2C1: no class has more than 1 images at one client and 1 to 1"):
+        exchange.make(pool.sites(2, 0), Augmentation(2, 1), seed=0)
+
+
+def test_clients_may_have_any_name(exchange, pool, place):
+    sites = pool.sites(2, 0)
+    odd = sites.train.assign(client=sites.train.client.replace({"client1": "St. Mary's / A", "client2": ".."}))
+    found = exchange.make(Sites(2, odd, sites.test), S2C2, seed=0)
+    assert {"St. Mary's / A", ".."} <= set(found.table.client) and {"St. Mary's / A", ".."} <= set(found.table.sender)
+    assert all(pathlib.Path(place) in path.resolve().parents for path in pathlib.Path(place).rglob("*.npz"))
+
+
+@pytest.mark.parametrize("text", ["S5", "5x5", "S0C5", "S5C0", "SC", "S5C5C5", ""])
+def test_augmentations_are_written_as_in_the_paper(text):
+    with pytest.raises(UserError, match="write styles and contents as S5C20"):
+        Augmentation.parse(text)
+    assert Augmentation.parse("S5-C20") == Augmentation(5, 20) and Augmentation.parse(" s5c20").name == "S5C20"
+
+
+def test_chosen_weights_reach_style_transfer():
+    flags = ["--style-weight", "3", "--content-weight", "0.5", "--style-learning-rate", "0.1"]
+    settings = Exchange(cli.parse(APP, ["--profile", "smoke", *flags])).settings
+    assert (settings.style_weight, settings.content_weight, settings.learning_rate) == (3, 0.5, 0.1)
+    usual = Exchange(cli.parse(APP, ["--profile", "smoke"])).settings
+    assert (usual.style_weight, usual.content_weight, usual.learning_rate) == (10, 1, 0.005)

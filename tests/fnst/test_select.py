@@ -1,0 +1,36 @@
+"""Style images: as diverse as possible, or at random."""
+
+import numpy as np
+
+from tffapps.fnst.select import choose, farthest, statistics
+
+
+def test_each_next_point_is_the_farthest_from_those_before():
+    points = np.array([[0.0], [1.0], [10.0], [4.0], [5.5]])
+    # From 0: 10 is farthest; then 5.5 (4.5 from 10) beats 4 (4 from 0); then 4 is 1.5 from 5.5, 1 is 1 from 0.
+    assert farthest(points, 5, first=0).tolist() == [0, 2, 4, 3, 1]
+    assert farthest(points, 2, first=3).tolist() == [3, 2]
+
+
+def test_fewer_points_than_asked_for_and_equal_points():
+    assert sorted(farthest(np.zeros((3, 2)), 5, first=1).tolist()) == [0, 1, 2]
+
+
+def test_a_shorter_choice_begins_a_longer_one(exchange, pool):
+    images = exchange.read(pool.sites(2, 0).of("client1", "normal").path)
+    for how in ("diverse", "random"):
+        longer = choose(exchange.encoder, images, 6, how, seed=3)
+        assert choose(exchange.encoder, images, 3, how, seed=3).tolist() == longer[:3].tolist()
+        assert len(set(longer.tolist())) == 6
+
+
+def test_a_diverse_choice_is_farther_apart_than_random_ones(exchange, pool):
+    images = exchange.read(pool.table.path[pool.table.split == "train"])
+    points = statistics(exchange.encoder, images)
+
+    def nearest(rows):
+        apart = np.linalg.norm(points[rows][:, None] - points[rows], axis=2)
+        return apart[np.triu_indices(len(rows), 1)].min()
+
+    diverse = nearest(choose(exchange.encoder, images, 5, "diverse", seed=0))
+    assert all(diverse > nearest(choose(exchange.encoder, images, 5, "random", seed=seed)) for seed in range(5))

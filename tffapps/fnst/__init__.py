@@ -1,0 +1,162 @@
+"""FNST, `python -m tffapps.fnst`: colon patches, each site has all of one class and next to nothing of the others.
+
+Style images of the sites that have many, known by their Gram matrices alone, are given to the few images of the sites
+that have few: neural style transfer across sites, once, before the federation begins.
+  separate      each site trains alone (the paper's SL)
+  centralised   all images in one place (CL)
+  fedavg        a federation of the sites as they are (FL)
+  fnst          a federation of the sites with the images they made (FL + FNST)
+  repeated      ours, for comparison: the rare images themselves, as many times as fnst makes images of them
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from models.names import HEADS, NAMES
+from preprocessing.style_settings import INITS, OPTIMIZERS
+from tffapps import cli
+from tffapps.errors import UserError
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.fedavg import FedAvg
+from tffapps.settings import pick, setting
+
+AUGMENTED = ("fnst", "repeated")
+METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
+METRICS = ("accuracy", "macro_f1", "auroc")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
+    size: int = setting(224, "images are resized to this many pixels on a side", least=16)
+    head: str = setting("gap", "global average pooling, or flatten and 256 units", choices=HEADS)
+    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    rounds: int = setting(50, "rounds of a federation (paper)", least=1)
+    epochs: int = setting(10, "local epochs a round (paper)", least=1)
+    alone_epochs: int = setting(100, "epochs of separate and of centralised (paper)", least=1)
+    alone_every: int = setting(2, "separate and centralised are tested after this many epochs (paper)", least=1)
+    batch: int = setting(32, "images a batch", least=1)
+    rare: tuple[int, ...] = setting((5, 10, 20), "images of every other class at a client", metavar="5,10,20", least=1)
+    augmentations: tuple[str, ...] = setting(
+        ("S5C5", "S5C10", "S5C20", "S10C10", "S20C10"),
+        "styles of a class, and contents: its rare images at a client (paper)",
+        metavar="S5C5,S5C10",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class StyleFlags:
+    """Style transfer, and the attack on what it sends."""
+
+    select: str = setting("diverse", "which images a client's styles are of", choices=("diverse", "random"))
+    vgg_weights: str = setting("random", "of VGG-19: imagenet, random or a file", metavar="imagenet|random|FILE")
+    vgg_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
+    style_size: int = setting(224, "pixels on a side of the images made", least=16)
+    init: str = setting("noise", "what style transfer begins with (paper: noise)", choices=INITS)
+    style_optimizer: str = setting("adam", "what it minimises with", choices=OPTIMIZERS)
+    style_steps: int = setting(500, "steps of it", least=1)
+    style_learning_rate: float = setting(0.0, "of Adam; 0: 0.02 from noise, 0.005 from the content", least=0)
+    style_weight: float = setting(0.0, "β; 0: 0.01 (paper), with random VGG weights 10", least=0)
+    content_weight: float = setting(0.0, "α; 0: 1000 (paper), with random VGG weights 1", least=0)
+    attack: bool = setting(False, "measure how well images are recovered from their Gram matrices")
+    attack_images: int = setting(50, "images that are attacked", least=2)
+    attack_steps: int = setting(1000, "steps of the attack on each", least=1)
+    standin_train: int = setting(200, "stand-in: training images of each class", least=4)
+    standin_test: int = setting(80, "stand-in: test images of each class", least=4)
+    standin_size: int = setting(256, "stand-in: pixels on a side", least=32)
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "model": "tiny",
+        "size": 32,
+        "rounds": 2,
+        "epochs": 1,
+        "alone_epochs": 2,
+        "alone_every": 1,
+        "batch": 16,
+        "learning_rate": 0.1,
+        "seeds": (0,),
+        "rare": (2,),
+        "augmentations": ("S2C2",),
+        "vgg_width": 4,
+        "style_size": 32,
+        "init": "content",
+        "style_steps": 5,
+        "attack": True,
+        "attack_images": 4,
+        "attack_steps": 10,
+        "standin_train": 16,
+        "standin_test": 6,
+        "standin_size": 32,
+    },
+    "demo": {
+        "model": "tiny",
+        "size": 48,
+        "rounds": 8,
+        "epochs": 3,
+        "alone_epochs": 24,
+        "alone_every": 3,
+        "batch": 16,
+        "learning_rate": 0.1,
+        "rare": (5, 10),
+        "augmentations": ("S5C5", "S5C10"),
+        "vgg_width": 8,
+        "style_size": 48,
+        "init": "content",
+        "style_steps": 40,
+        "attack": True,
+        "attack_images": 24,
+        "attack_steps": 300,
+        "standin_train": 100,
+        "standin_test": 60,
+        "standin_size": 64,
+    },
+    "paper": {"attack": True},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Augmentation:
+    """S styles of every class, C contents: S · C images of each rare class at a client."""
+
+    styles: int
+    contents: int
+
+    @property
+    def name(self) -> str:
+        return f"S{self.styles}C{self.contents}"
+
+    @classmethod
+    def parse(cls, text: str) -> Augmentation:
+        found = re.fullmatch(r"S([1-9]\d{0,3})-?C([1-9]\d{0,3})", text.strip(), re.IGNORECASE)
+        if found is None:
+            raise UserError(f"--augmentations {text}: write styles and contents as S5C20")
+        return cls(int(found[1]), int(found[2]))
+
+
+def work(values: dict[str, Any]) -> None:
+    for text in values["augmentations"]:
+        Augmentation.parse(text)
+
+    from tffapps.fnst import runs  # imports TensorFlow
+
+    runs.run_all(values)
+
+
+APP = cli.App(
+    name="fnst",
+    description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
+    settings=(Settings, StyleFlags, Aggregation, FedAvg),
+    profiles=PROFILES,
+    methods=METHODS,
+    work=work,
+    narrowed=(("rare", "rare"), ("augmentation", "augmentations")),
+)
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    return pick(Settings, values)
