@@ -120,3 +120,33 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(UserError, match="--results"):
         Run(tmp_path, "a", SETTINGS)
+
+
+def test_what_clients_keep_goes_with_the_checkpoints(tmp_path):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        assert run.kept(0) is None
+        for number in (1, 2, 3):
+            run.keep(number, 0, state(10 * number))
+            if number == 1:
+                run.keep(number, 12, state(7))  # left out from then on
+            play(run, [number])
+        assert run.kept(0)[1] == 30 and run.kept(12)[1] == 7 and run.kept(1) is None
+        names = {path.name for path in run.folder.glob("kept-*")}
+        assert names == {"kept-2-0.npz", "kept-3-0.npz", "kept-1-12.npz"}
+        run.keep(4, 12, state(8))  # and killed before the checkpoint
+        assert run.latest()[0] == 3 and run.kept(12)[1] == 7
+        run.finish({})
+        assert not (run.folder / "kept-2-0.npz").exists() and run.kept(12)[1] == 7
+
+
+def test_a_damaged_file_of_a_client_takes_its_checkpoint_with_it(tmp_path):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        for number in (1, 2):
+            run.keep(number, 0, state(number))
+            play(run, [number])
+        (run.folder / "kept-2-0.npz").write_bytes(b"half")
+        with pytest.raises(UserError, match=r"kept-2-0.npz cannot be read"):
+            run.kept(0)
+        assert run.latest()[0] == 1 and run.kept(0)[1] == 1
+        (run.folder / "checkpoint-1.npz").unlink()
+        assert run.latest() is None and run.kept(0) is None

@@ -5,10 +5,13 @@
         rounds.csv        one row a round
         clients.csv       one row a round and client: its report
         checkpoint-R.npz  the state after round R; the last two are kept
+        kept-R-C.npz      what client C keeps for itself after round R, where the method has clients keep anything;
+                          kept as long as a checkpoint may need it
         finished.json     there when the run is complete; of the checkpoints only the last is left then
 
-A row is written before the checkpoint of its round. On reopening, the newest readable checkpoint says where to go on
-and later rows are dropped, so a run that was killed ends like one that was not.
+A row, and what clients keep, is written before the checkpoint of its round. On reopening, the newest checkpoint that
+is readable with all that belongs to it says where to go on, and what is later is dropped, so a run that was killed ends
+like one that was not.
 """
 
 from __future__ import annotations
@@ -112,25 +115,61 @@ class Run:
         return pd.read_csv(path, float_precision="round_trip") if path.exists() else pd.DataFrame()
 
     def save(self, number: int, arrays: list[np.ndarray]) -> None:
-        with replacing(self.folder / f"checkpoint-{number}.npz", "wb") as file:
-            np.savez(file, **{f"a{index}": array for index, array in enumerate(arrays)})
+        self._write_arrays(f"checkpoint-{number}.npz", arrays)
         self._thin(KEPT_CHECKPOINTS)
 
+    def keep(self, number: int, client: int, arrays: Sequence[np.ndarray]) -> None:
+        """Writes what a client keeps after a round that it took part in, before `save`."""
+        self._write_arrays(f"kept-{number}-{client}.npz", arrays)
+
+    def kept(self, client: int) -> list[np.ndarray] | None:
+        """What a client kept last; None if it has never taken part. After a kill, `latest` has to be called first."""
+        paths = self._kept_files().get(client)
+        if not paths:
+            return None
+        arrays = _read(paths[-1][1])
+        if arrays is None:
+            raise UserError(f"{paths[-1][1]} cannot be read; remove the file and its checkpoint, or use --fresh")
+        return arrays
+
+    def _kept_files(self, until: int | None = None) -> dict[int, list[tuple[int, pathlib.Path]]]:
+        """Client → (round, file), in order, up to a round."""
+        files: dict[int, list[tuple[int, pathlib.Path]]] = {}
+        for path in self.folder.glob("kept-*.npz"):
+            number, client = map(int, path.stem.split("-")[1:])
+            if until is None or number <= until:
+                files.setdefault(client, []).append((number, path))
+        return {client: sorted(found) for client, found in files.items()}
+
     def _thin(self, kept: int) -> None:
-        for _, path in self._checkpoints()[:-kept]:
+        checkpoints = self._checkpoints()
+        for _, path in checkpoints[:-kept]:
             path.unlink()
+        if checkpoints:
+            oldest = checkpoints[-kept:][0][0]
+            for files in self._kept_files(oldest).values():
+                for _, path in files[:-1]:  # the last of them is what the client has at that checkpoint
+                    path.unlink()
 
     def latest(self) -> tuple[int, list[np.ndarray]] | None:
         """The newest checkpoint that can be read, and its round; what came after it is dropped from the record."""
         for number, path in reversed(self._checkpoints()):
             arrays = _read(path)
-            if arrays is not None:
+            if arrays is not None and all(_read(files[-1][1]) for files in self._kept_files(number).values()):
                 self._drop_after(number)
                 return number, arrays
             path.unlink()
+        self._drop_kept_after(0)
         return None
 
+    def _drop_kept_after(self, number: int) -> None:
+        for files in self._kept_files().values():
+            for round_, path in files:
+                if round_ > number:
+                    path.unlink()
+
     def _drop_after(self, number: int) -> None:
+        self._drop_kept_after(number)
         for name in ("rounds.csv", "clients.csv"):
             table = self._table(name)
             if len(table) and (table["round"] > number).any():
@@ -140,6 +179,10 @@ class Run:
     def _checkpoints(self) -> list[tuple[int, pathlib.Path]]:
         paths = self.folder.glob("checkpoint-*.npz")
         return sorted((int(path.stem.rpartition("-")[2]), path) for path in paths)
+
+    def _write_arrays(self, name: str, arrays: Sequence[np.ndarray]) -> None:
+        with replacing(self.folder / name, "wb") as file:
+            np.savez(file, **{f"a{index}": array for index, array in enumerate(arrays)})
 
     def _write_json(self, name: str, content: dict[str, Any]) -> None:
         with replacing(self.folder / name) as file:

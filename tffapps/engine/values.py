@@ -7,7 +7,7 @@ Inside the engine a value is a tensor, a tf.data.Dataset, or a `Struct` of value
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,23 @@ from tensorflow_federated.python.common_libs.structure import Struct
 
 
 @dataclasses.dataclass(frozen=True)
+class Later:
+    """One client's argument that is made (read from a file, say) when its turn comes, and not held before or after."""
+
+    make: Callable[[], Any]
+
+
+@dataclasses.dataclass(frozen=True)
 class AtClients:
     """A client-placed value that came in from outside."""
 
     values: list
     all_equal: bool = False
+    member: Any = None  # the type of one value, where some are made later
 
     def of(self, client: int) -> Any:
-        return self.values[0 if self.all_equal else client]
+        value = self.values[0 if self.all_equal else client]
+        return ingest(value.make(), self.member, set()) if isinstance(value, Later) else value
 
 
 def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
@@ -37,7 +46,9 @@ def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
         if not isinstance(value, (list, tuple)):
             raise TypeError(f"expected a list with one value for each client, found {type(value).__name__}")
         cardinality.add(len(value))
-        return AtClients([ingest(one, value_type.member, cardinality) for one in value])
+        member = value_type.member
+        values = [one if isinstance(one, Later) else ingest(one, member, cardinality) for one in value]
+        return AtClients(values, member=member)
     if isinstance(value_type, tff.StructType):
         return _ingest_struct(value, value_type, cardinality)
     if isinstance(value_type, tff.SequenceType):
@@ -49,6 +60,18 @@ def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
             return value
         return tf.convert_to_tensor(np.asarray(value, value_type.dtype) if value_type.dtype != np.str_ else value)
     raise NotImplementedError(f"arguments of type {value_type} are not supported by the in-process engine")
+
+
+def made(argument: Any) -> Any:
+    """The arguments of a computation, as a `Struct`, with nothing left for later: for engines that must have all."""
+    if not isinstance(argument, Struct):
+        return argument
+    elements = tff.structure.iter_elements(argument)
+    return Struct([(name, _all_made(value) if isinstance(value, list) else value) for name, value in elements])
+
+
+def _all_made(values: list) -> list:
+    return [value.make() if isinstance(value, Later) else value for value in values]
 
 
 def _ingest_struct(value: Any, value_type: tff.StructType, cardinality: set[int]) -> Struct:

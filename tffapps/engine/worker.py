@@ -11,6 +11,7 @@ import grpc
 import tensorflow_federated as tff
 
 from tffapps.engine import lowering
+from tffapps.engine.values import made
 from tffapps.engine.worker_process import WorkerProcess
 
 _LARGEST_MESSAGE = 2**31 - 1
@@ -43,6 +44,7 @@ class WorkerContext(tff.framework.SyncContext):
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         if not self.process.is_alive():
             self._restart()
+        arg = made(arg)
         try:
             return self._watched(comp, arg)
         except _WorkerDied:

@@ -36,7 +36,7 @@ def build_aggregator(
     factory = aggregation.factory(clients)
     if not aggregation.statistics_apart:
         return _taking_weights(factory.create(kind), kind)
-    parts = {"trained": factory.create(kind.trained, _WEIGHT)}
+    parts = {"trained": factory.create(kind.trained, _WEIGHT)} if len(kind.trained) else {}
     for name in ("statistics", "sent"):
         part = getattr(kind, name)
         if len(part):
@@ -61,7 +61,7 @@ def _apart(parts: dict[str, tff.templates.AggregationProcess], kind: tff.Type) -
         return tff.templates.MeasuredProcessOutput(
             tff.federated_zip(tuple(output.state for output in outputs.values())),
             tff.federated_zip(Update(*results)),
-            outputs["trained"].measurements,
+            next(iter(outputs.values())).measurements,  # of the trained weights, where there are any
         )
 
     return tff.templates.AggregationProcess(initialize, next_)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tffapps.engine.in_process import ClientError
+from tffapps.engine.values import Later
 from tffapps.errors import RunStopped
 from tffapps.federated.round import AnyState, Round
 
@@ -37,6 +39,8 @@ class Outcome:
     left_out: dict[str, str]  # name -> why
     reports: dict[str, dict[str, float]]  # name -> the client's report, of those that took part
     measurements: Any
+    # position -> what the client keeps for its next round, of those that took part; the others keep what they had
+    kept: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
 
 
 def play(
@@ -46,15 +50,23 @@ def play(
     number: int,
     min_clients: int,
     server_data: Callable[[int], Any] | None = None,
+    kept: Callable[[int], list[np.ndarray]] | None = None,
 ) -> Outcome:
     """Plays a round; with fewer than `min_clients` good updates once more, then gives up.
 
-    `server_data` gives the server's own data for a round's number, where the round has a server step.
+    `server_data` gives the server's own data for a round's number, where the round has a server step; `kept` what the
+    client at a position has kept, where clients keep anything.
     """
 
     def call(present: Sequence[int]) -> Any:
-        data = [clients[position].batches(number) for position in present]
-        return round_.next(state, list(present), data, *([server_data(number)] if server_data else []))
+        arguments = [state, list(present), [clients[position].batches(number) for position in present]]
+        if server_data:
+            arguments.append(server_data(number))
+        if round_.keeps:
+            if kept is None:
+                raise ValueError("the clients of this round keep something: say what (kept)")
+            arguments.append([Later(functools.partial(kept, position)) for position in present])
+        return round_.next(*arguments)
 
     outcome = None
     for _ in range(2):
@@ -76,7 +88,7 @@ def _attempt(
     present = list(range(len(clients)))
     while present:
         try:
-            outcome = _outcome(call(present), clients, left_out, round_.columns)
+            outcome = _outcome(call(present), clients, present, left_out, round_.columns)
             if outcome.took_part == len(present) or not round_.aggregation.adaptive:
                 return outcome
             present = [position for position in present if clients[position].name in outcome.reports]
@@ -104,8 +116,10 @@ def _failing_alone(call: Callable[[Sequence[int]], Any], present: list[int]) -> 
     return failed
 
 
-def _outcome(result: Any, clients: Sequence[Client], left_out: dict[str, str], columns: Sequence[str]) -> Outcome:
-    state, table, measurements = result
+def _outcome(
+    result: Any, clients: Sequence[Client], present: Sequence[int], left_out: dict[str, str], columns: Sequence[str]
+) -> Outcome:
+    state, table, measurements, *kept = result
     reports = {}
     for row in np.asarray(table, np.float64):
         report = dict(zip(columns, row.tolist()))
@@ -117,7 +131,9 @@ def _outcome(result: Any, clients: Sequence[Client], left_out: dict[str, str], c
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
     mean = float(np.average(losses, weights=examples)) if reports else float("nan")
-    return Outcome(state, int(sum(examples)), mean, len(reports), left_out, reports, measurements)
+    pairs = zip(present, kept[0]) if kept else ()
+    own = {position: [np.asarray(a) for a in arrays] for position, arrays in pairs if clients[position].name in reports}
+    return Outcome(state, int(sum(examples)), mean, len(reports), left_out, reports, measurements, own)
 
 
 def _first_line(message: object) -> str:

@@ -15,63 +15,96 @@ from tffapps.federated.portable import PortableFunction
 from tffapps.federated.task import Task, WeightsLayout, data_type
 
 
+class Specs(NamedTuple):
+    """Of all that a round handles beside a client's data."""
+
+    weights: list[tf.TensorSpec]
+    memory: list[tf.TensorSpec]
+    sent: list[tf.TensorSpec]
+    gathered: list[tf.TensorSpec]  # as one client sends it
+    kept: list[tf.TensorSpec]  # a client's own weights first, where they are not sent
+
+    def received(self) -> list[tf.TensorSpec]:
+        """What was sent, as it is at the server: the means, then what was gathered."""
+        return [*self.sent, *(tf.TensorSpec([None, *spec.shape], spec.dtype) for spec in self.gathered)]
+
+
 class _ClientResult(NamedTuple):
     update: Update
     weight: Any
     report: Any
+    gathered: list
+    kept: list
 
 
-def client_work(
-    task: Task, method: Method, layout: WeightsLayout, weights_type: tff.Type, memory: list[tf.TensorSpec]
-) -> tff.Computation:
-    variables = task.model.weights
+def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs) -> tff.Computation:
+    variables, down = task.model.weights, specs.weights if method.sends_weights else []
 
     def train(weights, site, data):
-        for variable, value in zip(variables, weights):
+        own = 0 if method.sends_weights else len(variables)
+        start = weights if method.sends_weights else site.kept[:own]
+        for variable, value in zip(variables, start):
             variable.assign(value)
-        done = method.work(task, data, site)
-        moved = [variable - value for variable, value in zip(variables, weights)]
-        update = Update(layout.trained(moved), layout.statistics(moved), list(done.sent))
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for part in update for value in part])
+        done = method.work(task, data, site._replace(kept=site.kept[own:]))
+        if method.sends_weights:
+            moved = [variable - value for variable, value in zip(variables, start)]
+            update = Update(layout.trained(moved), layout.statistics(moved), list(done.sent))
+            kept = list(done.kept)
+        else:
+            update = Update([], [], list(done.sent))
+            kept = [*(variable.read_value() for variable in variables), *done.kept]
+        made = [*(value for part in update for value in part), *done.gathered, *kept]
+        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in made if value.dtype.is_floating])
         ok = tf.logical_and(finite, done.examples > 0)
         # Zeroed, not multiplied by zero: 0 · NaN is NaN.
         update = Update(*([tf.where(ok, value, tf.zeros_like(value)) for value in part] for part in update))
+        gathered = [tf.where(ok, value, tf.zeros_like(value)) for value in done.gathered]
+        kept = [tf.where(ok, new, old) for new, old in zip(kept, site.kept)]
         numbers = (site.position, ok, done.examples, done.loss, *done.extras)
         report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
-        return _ClientResult(update, tf.where(ok, done.examples, 0.0), report)
+        return _ClientResult(update, tf.where(ok, done.examples, 0.0), report, gathered, kept)
 
-    site_spec = Site(tf.TensorSpec([], tf.int32), memory)
-    portable = PortableFunction(task.model, train, (layout.specs(), site_spec, task.client_spec))
+    site_spec = Site(tf.TensorSpec([], tf.int32), specs.memory, specs.kept)
+    portable = PortableFunction(task.model, train, (down, site_spec, task.client_spec))
+    parts = [data_type(down), data_type(specs.memory), np.int32, data_type(task.client_spec), data_type(specs.kept)]
 
-    @tff.tensorflow.computation(weights_type, data_type(memory), np.int32, data_type(task.client_spec))
-    def work(weights, memory, position, data):
-        return portable(list(weights), Site(position, list(memory)), data)
+    if specs.kept:
+
+        @tff.tensorflow.computation(*parts)
+        def work(weights, memory, position, data, kept):
+            return portable(list(weights), Site(position, list(memory), list(kept)), data)
+    else:
+
+        @tff.tensorflow.computation(*parts[:-1])
+        def work(weights, memory, position, data):
+            return portable(list(weights), Site(position, list(memory)), data)
 
     return work
 
 
-def server_step(task: Task, method: Method, layout: WeightsLayout, weights_type: tff.Type) -> tff.Computation:
+def server_step(task: Task, method: Method, specs: Specs) -> tff.Computation:
     variables = task.model.weights
 
-    def train(weights, data):
+    def train(weights, data, memory, sent):
         for variable, value in zip(variables, weights):
             variable.assign(value)
-        method.server_work(task, data)
-        return [variable.read_value() for variable in variables]
+        memory = method.server_step(task, data, memory, sent)
+        return [variable.read_value() for variable in variables], list(memory)
 
-    portable = PortableFunction(task.model, train, (layout.specs(), task.server_spec))
+    portable = PortableFunction(task.model, train, (specs.weights, task.server_spec, specs.memory, specs.received()))
+    types = (data_type(spec) for spec in (specs.weights, task.server_spec, specs.memory, specs.received()))
 
-    @tff.tensorflow.computation(weights_type, data_type(task.server_spec))
-    def step(weights, data):
-        return portable(list(weights), data)
+    @tff.tensorflow.computation(*types)
+    def step(weights, data, memory, sent):
+        return portable(list(weights), data, list(memory), list(sent))
 
     return step
 
 
-def next_memory(
-    task: Task, method: Method, weights_type: tff.Type, memory: list[tf.TensorSpec], sent: list[tf.TensorSpec]
-) -> tff.Computation:
-    @tff.tensorflow.computation(data_type(memory), data_type(sent), weights_type, weights_type)
+def next_memory(task: Task, method: Method, specs: Specs) -> tff.Computation:
+    types = (data_type(spec) for spec in (specs.memory, specs.received(), specs.weights, specs.weights))
+
+    @tff.tensorflow.computation(*types)
     def update(memory, sent, before, after):
         return method.next_memory(task, list(memory), list(sent), list(before), list(after))
 
@@ -88,14 +121,14 @@ def mean_over_rounds(method: Method, weights_type: tff.Type) -> tff.Computation:
     return update
 
 
-def gather(report: tff.Value, columns: int) -> tff.Value:
-    """Every client's report as one row of a server-placed table: who took part must be known, in any engine."""
-    row = tff.TensorType(np.float32, [columns])
-    rows = tff.TensorType(np.float32, [None, columns])
+def gather(value: tff.Value, spec: tf.TensorSpec) -> tff.Value:
+    """Every client's tensor as one row of a server-placed table: who took part must be known, in any engine."""
+    row = data_type(spec)
+    rows = data_type(tf.TensorSpec([None, *spec.shape], spec.dtype))
 
     @tff.tensorflow.computation
     def none_yet():
-        return tf.zeros([0, columns])
+        return tf.zeros([0, *spec.shape], spec.dtype)
 
     @tff.tensorflow.computation(rows, row)
     def append(table, one):
@@ -109,4 +142,4 @@ def gather(report: tff.Value, columns: int) -> tff.Value:
     def same(table):
         return table
 
-    return tff.federated_aggregate(report, none_yet(), append, join, same)
+    return tff.federated_aggregate(value, none_yet(), append, join, same)

@@ -33,6 +33,7 @@ class Site(NamedTuple):
 
     position: Any  # int32: its number
     memory: list  # the method's, as the server has it (`Method.first_memory`)
+    kept: Any = ()  # list: the method's, as this client left it in its last round (`Method.first_kept`)
 
 
 class Work(NamedTuple):
@@ -42,6 +43,8 @@ class Work(NamedTuple):
     loss: tf.Tensor  # mean over them
     extras: tuple[tf.Tensor, ...] = ()  # one scalar for each of the method's report columns
     sent: tuple[tf.Tensor, ...] = ()  # for the server's memory, as `Method.sent_specs` says
+    gathered: tuple[tf.Tensor, ...] = ()  # the same, not averaged (`Method.gathered_specs`)
+    kept: tuple[tf.Tensor, ...] = ()  # for its own next round (`Method.first_kept`)
 
 
 def train(

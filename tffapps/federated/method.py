@@ -29,6 +29,8 @@ class Method:
     """FedAvg: clients train by SGD on their own data, the server adds the mean of their updates."""
 
     name: ClassVar[str] = "fedavg"
+    # False: no weights cross. A client's model is then the first of what it keeps; the server's stays as it began.
+    sends_weights: ClassVar[bool] = True
 
     optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
     learning_rate: float = setting(0.01, "client learning rate", above=0)
@@ -62,13 +64,15 @@ class Method:
         del site
         return self.train(task, data)
 
-    def train(self, task: Task, data: Any, rule: GradientRule | None = None, forward: Any = None) -> Work:
-        """Local training on (images, labels); `forward` as in `local.train`."""
+    def train(
+        self, task: Task, data: Any, rule: GradientRule | None = None, forward: Any = None, loss: Any = None
+    ) -> Work:
+        """Local training on (images, labels); `forward` as in `local.train`, `loss` in place of the task's."""
         from tffapps.federated import local
 
         batches, steps = data if isinstance(data, local.Counted) else (data, None)
-        optimizer, rule = self.client_optimizer(), rule or self.gradients
-        return local.train(task.model, batches, task.loss, optimizer, rule, self.scheduled(steps), forward=forward)
+        optimizer, rule, loss = self.client_optimizer(), rule or self.gradients, loss or task.loss
+        return local.train(task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward)
 
     def scheduled(self, steps: Any) -> Any:
         """What `local.train` is told of the number of steps."""
@@ -93,8 +97,24 @@ class Method:
         del task, weights, seed
         return []
 
+    def first_kept(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
+        """What a client keeps for itself between rounds (`Site.kept`, `Work.kept`), as it is before its first one.
+
+        Shapes and dtypes may depend on the task alone. It never leaves the client.
+        """
+        del task, weights, seed
+        return []
+
     def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
         """Of the tensors, of real numbers, that a client sends besides its update (`Work.sent`)."""
+        del task
+        return []
+
+    def gathered_specs(self, task: Task) -> list[tf.TensorSpec]:
+        """Of the tensors that a client sends and the server wants from each, not their mean (`Work.gathered`).
+
+        The server sees them one by one: secure aggregation does not cover them, and dp is refused beside them.
+        """
         del task
         return []
 
@@ -106,8 +126,9 @@ class Method:
         before: list[tf.Tensor],
         after: list[tf.Tensor],
     ) -> list[tf.Tensor]:
-        """The memory for the next round. `sent` is the mean over the clients, weighted like their updates; `before` and
-        `after` are the global weights, all of them. Runs at the server.
+        """The memory for the next round. `sent` is the mean over the clients, weighted like their updates; behind it
+        comes what was gathered, (clients, …) each, zeros from those left out. `before` and `after` are the global
+        weights, all of them. Runs at the server.
         """
         del task, sent, before, after
         return memory
@@ -115,6 +136,14 @@ class Method:
     def server_work(self, task: Task, data: Any) -> None:
         """Trains `task.model`, whose weights are the new global ones, on the server's own data (`task.server_spec`)."""
         raise NotImplementedError(f"{self.name} has no server step")
+
+    def server_step(self, task: Task, data: Any, memory: list[tf.Tensor], sent: list[tf.Tensor]) -> list[tf.Tensor]:
+        """`server_work` for methods that remember: sees the memory and what was sent, as in `next_memory`, and returns
+        the memory that `next_memory` is given.
+        """
+        del sent
+        self.server_work(task, data)
+        return memory
 
     def server_optimizer(self) -> Any:
         """Takes the negative mean update of the trained weights for a gradient; SGD with rate 1 is FedAvg."""

@@ -2,15 +2,18 @@
 
      server                                    each client
      state ──── weights, memory ── broadcast ► assign to the model
-                                               train on its own data (method.work, method.gradients)
+                                               train on its own data, with what it has kept for itself
+                                               (method.work, method.gradients)
      aggregator ◄── update, examples ───────── weights now − weights then, if finite, and what the method sends
+     rows ◄──────── gathered ───────────────── what the method's server wants from each client, not as a mean
      server optimiser on the trained weights,
      plain mean for statistics (both damped where the server's own model counts),
-     server step on its own data (method.server_work), where the task has such data
+     server step on its own data (method.server_step), where the task has such data
      memory (method.next_memory), where the method has any
      mean of the weights over rounds, where the method asks for it
      state ◄──
      reports ◄───── (client, ok, examples, loss, …)
+                                               what it keeps for the next round: what it was, if it was left out
 
 A round is built once and serves every cohort: separate training is a federation of one client, centralised training
 a federation of one client with all the data.
@@ -27,6 +30,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tffapps.errors import UserError
 from tffapps.federated import computations
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator, update_type
@@ -63,7 +67,8 @@ AnyState = Union[State, AveragingState]
 class Round:
     """`next(state, positions, data)` -> (state, reports, measurements); `positions` number the clients.
 
-    With a server step: `next(state, positions, data, server_data)`.
+    With a server step there is one more argument, `server_data`. Where clients keep something there is a last one,
+    `kept`, with a list of arrays for each, and a fourth result, the same after the round.
     """
 
     layout: WeightsLayout
@@ -72,8 +77,11 @@ class Round:
     next: tff.Computation
     _first_state: tff.Computation
     _first_memory: Callable[[Sequence[np.ndarray], int], list[np.ndarray]]
+    _first_kept: Callable[[Sequence[np.ndarray], int], list[np.ndarray]]
+    keeps: bool = False
+    sends_weights: bool = True
     memory_bytes: int = 0
-    sent_bytes: int = 0
+    sent_bytes: int = 0  # beside the update, gathered or not
     averaging: bool = False
 
     def start(self, weights: Sequence[np.ndarray], seed: int = 0) -> AnyState:
@@ -89,29 +97,40 @@ class Round:
         """The weights to be judged and used."""
         return list(state.mean if isinstance(state, AveragingState) else state.weights)
 
+    def first_kept(self, weights: Sequence[np.ndarray], seed: int = 0) -> list[np.ndarray]:
+        """What a client has before its first round, its own model first where weights are not sent."""
+        own = [] if self.sends_weights else [np.asarray(value) for value in weights]
+        return [*own, *self._first_kept(weights, seed)]
+
     def bytes_down(self, clients: int) -> int:
-        return clients * (self.layout.byte_count() + self.memory_bytes)
+        return clients * (self._moved().byte_count() + self.memory_bytes)
 
     def bytes_up(self, clients: int) -> int:
-        return clients * (self.aggregation.bytes_up(self.layout) + self.sent_bytes + 4 * len(self.columns))
+        return clients * (self.aggregation.bytes_up(self._moved()) + self.sent_bytes + 4 * len(self.columns))
+
+    def _moved(self) -> WeightsLayout:
+        return self.layout if self.sends_weights else WeightsLayout.empty()
 
 
 def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:
-    """Traces the computations of a round. `clients` matters to the dp aggregator only."""
-    aggregation = aggregation or Aggregation()
+    """Traces the computations of a round. `clients`, the most that will take part, matters to the dp aggregator and to
+    methods that remember something of each client.
+    """
+    aggregation, task = aggregation or Aggregation(), dataclasses.replace(task, clients=clients)
     layout = WeightsLayout.of(task.model)
+    moved = layout if method.sends_weights else WeightsLayout.empty()
     weights_type = tff.to_type(layout.types())
-    first_memory = functools.partial(method.first_memory, task)
-    memory_specs = [tf.TensorSpec(value.shape, value.dtype) for value in first_memory(task.model.get_weights(), 0)]
-    sent_specs = method.sent_specs(task)
-    work = computations.client_work(task, method, layout, weights_type, memory_specs)
+    first_memory, first_kept = (functools.partial(first, task) for first in (method.first_memory, method.first_kept))
+    specs = _specs(task, method, layout)
+    if specs.gathered and aggregation.aggregator == "dp":
+        raise UserError(f"--aggregator dp: it does not cover what {method.name} gathers; choose another of the two")
+    work = computations.client_work(task, method, layout, specs)
     server_optimizer = method.server_optimizer()
-    aggregator = build_aggregator(aggregation, layout, clients, sent_specs)
+    aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
 
     @tff.tensorflow.computation
     def first_optimizer_state():
-        specs = [tf.TensorSpec(kind.shape, kind.dtype) for kind in layout.trained(layout.types())]
-        return server_optimizer.initialize(specs)
+        return server_optimizer.initialize(moved.trained(moved.specs()))
 
     @tff.federated_computation
     def first_state():
@@ -120,7 +139,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
     optimizer_type = first_optimizer_state.type_signature.result
 
-    @tff.tensorflow.computation(weights_type, optimizer_type, update_type(layout, sent_specs), np.float32)
+    @tff.tensorflow.computation(weights_type, optimizer_type, update_type(moved, specs.sent), np.float32)
     def server_update(weights, optimizer_state, update, examples):
         trained, statistics = update.trained, update.statistics
         if method.server_examples:
@@ -137,51 +156,63 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
     columns = (*REPORT_COLUMNS, *method.report_columns(task))
     averaging = method.average_from > 0
-    parts = (weights_type, optimizer_type, aggregator.initialize.type_signature.result.member, data_type(memory_specs))
+    parts = (weights_type, optimizer_type, aggregator.initialize.type_signature.result.member, data_type(specs.memory))
     state_type = tff.to_type(AveragingState(*parts, np.int32, weights_type) if averaging else State(*parts))
     update_mean = computations.mean_over_rounds(method, weights_type) if averaging else None
-    next_memory = (
-        computations.next_memory(task, method, weights_type, memory_specs, sent_specs) if memory_specs else None
-    )
-    arguments = [
-        tff.FederatedType(state_type, tff.SERVER),
-        tff.FederatedType(np.int32, tff.CLIENTS),
-        tff.FederatedType(data_type(task.client_spec), tff.CLIENTS),
-    ]
+    next_memory = computations.next_memory(task, method, specs) if specs.memory else None
+    arguments = {
+        "state": tff.FederatedType(state_type, tff.SERVER),
+        "positions": tff.FederatedType(np.int32, tff.CLIENTS),
+        "data": tff.FederatedType(data_type(task.client_spec), tff.CLIENTS),
+    }
     server_step = None
     if task.server_spec is not None:
-        arguments.append(tff.FederatedType(data_type(task.server_spec), tff.SERVER))
-        server_step = computations.server_step(task, method, layout, weights_type)
+        arguments["server_data"] = tff.FederatedType(data_type(task.server_spec), tff.SERVER)
+        server_step = computations.server_step(task, method, specs)
+    if specs.kept:
+        arguments["kept"] = tff.FederatedType(data_type(specs.kept), tff.CLIENTS)
 
-    def play(state, positions, data, server_data=None):
-        at_clients = tff.federated_broadcast(state.weights), tff.federated_broadcast(state.memory)
-        result = tff.federated_map(work, (*at_clients, positions, data))
+    def play(state, positions, data, server_data=None, kept=None):
+        down = tff.federated_broadcast(state.weights) if method.sends_weights else tff.federated_value([], tff.CLIENTS)
+        told = (down, tff.federated_broadcast(state.memory), positions, data, *([] if kept is None else [kept]))
+        result = tff.federated_map(work, told)
         combined = aggregator.next(state.aggregator, result.update, result.weight)
-        examples = tff.federated_sum(result.weight)
-        weights, optimizer = tff.federated_map(
-            server_update, (state.weights, state.optimizer, combined.result, examples)
-        )
+        weights, optimizer, memory = state.weights, state.optimizer, state.memory
+        if method.sends_weights:
+            examples = tff.federated_sum(result.weight)
+            weights, optimizer = tff.federated_map(server_update, (weights, optimizer, combined.result, examples))
+        received = combined.result.sent
+        if specs.gathered:
+            rows = [computations.gather(result.gathered[place], spec) for place, spec in enumerate(specs.gathered)]
+            received = tff.federated_zip([*(received[place] for place in range(len(specs.sent))), *rows])
         if server_step is not None:
-            weights = tff.federated_map(server_step, (weights, server_data))
-        memory = state.memory
+            weights, memory = tff.federated_map(server_step, (weights, server_data, memory, received))
         if next_memory is not None:
-            memory = tff.federated_map(next_memory, (memory, combined.result.sent, state.weights, weights))
+            memory = tff.federated_map(next_memory, (memory, received, state.weights, weights))
         new_state: AnyState = State(weights, optimizer, combined.state, memory)
         if update_mean is not None:
             number, mean = tff.federated_map(update_mean, (state.number, state.mean, weights))
             new_state = AveragingState(weights, optimizer, combined.state, memory, number, mean)
-        return tff.federated_zip(new_state), computations.gather(result.report, len(columns)), combined.measurements
+        reports = computations.gather(result.report, tf.TensorSpec([len(columns)], tf.float32))
+        results = tff.federated_zip(new_state), reports, combined.measurements
+        return results if kept is None else (*results, result.kept)
 
-    if server_step is None:
+    @tff.federated_computation(tff.StructType(list(arguments.items())))
+    def next_round(given):
+        return play(**{name: getattr(given, name) for name in arguments})
 
-        @tff.federated_computation(*arguments)
-        def next_round(state, positions, data):
-            return play(state, positions, data)
-    else:
+    sizes = byte_count(specs.memory), byte_count([*specs.sent, *specs.gathered])
+    firsts = first_state, first_memory, first_kept
+    flags = bool(specs.kept), method.sends_weights
+    return Round(layout, aggregation, columns, next_round, *firsts, *flags, *sizes, averaging)
 
-        @tff.federated_computation(*arguments)
-        def next_round(state, positions, data, server_data):
-            return play(state, positions, data, server_data)
 
-    sizes = byte_count(memory_specs), byte_count(sent_specs)
-    return Round(layout, aggregation, columns, next_round, first_state, first_memory, *sizes, averaging)
+def _specs(task: Task, method: Method, layout: WeightsLayout) -> computations.Specs:
+    weights = task.model.get_weights()
+    memory, kept = (
+        [tf.TensorSpec(np.shape(value), value.dtype) for value in first(task, weights, 0)]
+        for first in (method.first_memory, method.first_kept)
+    )
+    own = [] if method.sends_weights else layout.specs()
+    sent, gathered = method.sent_specs(task), method.gathered_specs(task)
+    return computations.Specs(layout.specs(), memory, sent, gathered, [*own, *kept])

@@ -24,6 +24,7 @@ class Task:
     client_spec: Any  # of a client's data: a `tf.data.DatasetSpec`, a `tf.TensorSpec`, or a NamedTuple of them
     loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (labels, outputs) -> one value for each example
     server_spec: Any = None  # of the server's own data, where a method has a server step
+    clients: int = 1  # the most that take part in a round, for methods that remember each; `build_round` sets it
 
     @classmethod
     def of_batches(cls, model: tf.keras.Model, element_spec: Any, loss: Callable) -> Task:
@@ -64,6 +65,11 @@ class WeightsLayout:
             tuple(id(variable) in trained for variable in model.weights),
             tuple("moving_variance" in variable.name for variable in model.weights),
         )
+
+    @classmethod
+    def empty(cls) -> WeightsLayout:
+        """Of a method that sends no weights."""
+        return cls((), (), (), ())
 
     def types(self) -> list[tff.TensorType]:
         return [tff.TensorType(dtype.type, shape) for dtype, shape in zip(self.dtypes, self.shapes)]

@@ -41,17 +41,24 @@ def train(
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights.
 
     `evaluate` gives the metrics of weights after a round, `satisfied` whether they are good enough to stop at;
-    `seed` is for methods that draw random numbers.
+    `seed` is for methods that draw random numbers. What clients keep between rounds lies in the run's folder and is
+    there before `evaluate` is called (`kept_weights`).
     """
     state = round_.start(weights, seed)
     done, state = _resume(run, state)
+    first_kept = round_.first_kept(weights, seed)
     if satisfied and done and satisfied(run.rounds().iloc[-1].to_dict()):
         return round_.result(state)
     with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
-            outcome = play(round_, state, clients, number, min_clients, server_data)
+            outcome = play(
+                round_, state, clients, number, min_clients, server_data,
+                lambda position: run.kept(position) or first_kept,
+            )  # fmt: skip
             state = outcome.state
+            for position, arrays in outcome.kept.items():
+                run.keep(number, position, arrays)
             trained = time.perf_counter()
             metrics = evaluate(round_.result(state), number)
             row = _row(number, metrics, outcome, round_, len(clients))
@@ -65,6 +72,15 @@ def train(
             if satisfied and satisfied(metrics):
                 break
     return round_.result(state)
+
+
+def kept_weights(run: Run, round_: Round, position: int) -> list[np.ndarray] | None:
+    """The weights of the model that a client has to itself after the last round it took part in; None before its first.
+
+    For methods that send no weights.
+    """
+    kept = run.kept(position)
+    return None if kept is None else kept[: len(round_.layout.shapes)]
 
 
 def _resume(run: Run, start: AnyState) -> tuple[int, AnyState]:
