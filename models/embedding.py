@@ -1,0 +1,35 @@
+"""A classifier with its embeddings beside its probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+def with_embedding(model: tf.keras.Model) -> tf.keras.Model:
+    """Input → (embedding, probabilities), sharing the layers of any classifier that ends in a dense layer.
+
+    The embedding is what that layer sees, before dropout if there is any; the probabilities are the model's own. Also
+    for a head on stored feature maps.
+    """
+    return tf.keras.Model(model.input, [_embedding(model), model.output], name=f"{model.name}_with_embedding")
+
+
+def embedding_size(model: tf.keras.Model) -> int:
+    return int(_embedding(model).shape[-1])
+
+
+def _embedding(model: tf.keras.Model) -> Any:
+    # By the graph and not by the names of layers: a head's layers belong to two models, and their outputs are two.
+    found = _input_of(model.output, tf.keras.layers.Dense)
+    if found is None or found.shape.rank != 2:
+        raise ValueError(f"model {model.name}: it does not end in a dense layer on vectors, so it has no embeddings")
+    before = _input_of(found, tf.keras.layers.Dropout)
+    return found if before is None else before
+
+
+def _input_of(tensor: Any, kind: type) -> Any:
+    """What the layer behind a Keras tensor takes, if the layer is of that kind."""
+    node = tensor.node
+    return node.keras_inputs[0] if isinstance(node.layer, kind) else None
