@@ -1,0 +1,164 @@
+"""What methods share that learn from embeddings: mean embeddings of classes, and training that sees embeddings.
+
+The embedding of an image is what the last layer of the classifier sees (`models.embedding`). The mean over the images
+of a class is called a style by FedStyle and a prototype by FedProto and FPL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
+    from tffapps.federated.local import Work
+    from tffapps.federated.method import Method
+    from tffapps.federated.task import Task
+
+EPSILON = 1e-12  # squared length below which a vector has no direction
+
+
+class TrainingAndOnce(NamedTuple):
+    """A client's data, or the server's: what it trains on, and every image once as it is, for mean embeddings.
+
+    Plain data serves for both, with all its epochs: the same means up to shuffling and augmentation, in more time.
+    """
+
+    training: Any  # dataset of (images, labels), or `local.Counted`
+    once: Any  # dataset of (images, labels)
+
+    @classmethod
+    def spec(cls, batches: Any, training: Any = None) -> TrainingAndOnce:
+        import tensorflow as tf
+
+        dataset = tf.data.DatasetSpec(batches)
+        return cls(training or dataset, dataset)
+
+    @classmethod
+    def of(cls, data: Any) -> TrainingAndOnce:
+        from tffapps.federated import local
+
+        if isinstance(data, cls):
+            return data
+        return cls(data, data.batches if isinstance(data, local.Counted) else data)
+
+
+class Means(NamedTuple):
+    """One embedding for each class, and which classes have one."""
+
+    values: Any  # float32 (classes, d), zeros where there is none
+    there: Any  # float32 (classes): 0 or 1
+
+    def or_else(self, others: Means) -> Means:
+        """These, and the others' where there is none."""
+        import tensorflow as tf
+
+        values = tf.where(self.there[:, tf.newaxis] > 0, self.values, others.values)
+        return Means(values, tf.maximum(self.there, others.there))
+
+
+class ClassSums(NamedTuple):
+    sums: Any  # float32 (classes, d), of embeddings
+    counts: Any  # float32 (classes), of images
+
+    def means(self) -> Means:
+        import tensorflow as tf
+
+        values = tf.math.divide_no_nan(self.sums, self.counts[:, tf.newaxis])
+        return Means(values, tf.cast(self.counts > 0, tf.float32))
+
+    def per_example(self, examples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """To be sent: after a mean weighted by examples, sums / counts is the mean over the images of all clients."""
+        import tensorflow as tf
+
+        return tf.math.divide_no_nan(self.sums, examples), tf.math.divide_no_nan(self.counts, examples)
+
+
+def sum_specs(task: Task) -> list[tf.TensorSpec]:
+    """Of `ClassSums`, and of `Means`."""
+    import tensorflow as tf
+
+    classes, size = _shape(task)
+    return [tf.TensorSpec([classes, size], tf.float32), tf.TensorSpec([classes], tf.float32)]
+
+
+def no_means(task: Task) -> list[np.ndarray]:
+    """`Means` of no class, as a memory or what is kept begins."""
+    import numpy as np
+
+    return [np.zeros(spec.shape, np.float32) for spec in sum_specs(task)]
+
+
+def _shape(task: Task) -> tuple[int, int]:
+    from models.embedding import embedding_size
+
+    return task.model.output_shape[-1], embedding_size(task.model)
+
+
+def class_sums(labels: tf.Tensor, embeddings: tf.Tensor, classes: int) -> ClassSums:
+    """Of one batch."""
+    import tensorflow as tf
+
+    one_hot = tf.one_hot(labels, classes)  # (batch, classes)
+    return ClassSums(tf.matmul(one_hot, embeddings, transpose_a=True), tf.reduce_sum(one_hot, axis=0))
+
+
+def class_sums_of(task: Task, batches: tf.data.Dataset) -> ClassSums:
+    """Of a dataset of (images, labels), by the task's model as it is, in inference mode."""
+    import tensorflow as tf
+
+    from models.embedding import with_embedding
+
+    model, (classes, size) = with_embedding(task.model), _shape(task)
+
+    @tf.function
+    def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor]:
+        sums, counts = tf.zeros([classes, size]), tf.zeros([classes])
+        for images, labels in iter(batches):
+            found = class_sums(labels, model(images, training=False)[0], classes)
+            sums, counts = sums + found.sums, counts + found.counts
+        return sums, counts
+
+    return ClassSums(*run(batches))
+
+
+def train(method: Method, task: Task, data: Any, loss: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]) -> Work:
+    """`Method.train` with a loss of (labels, embeddings, outputs) -> one value, or one for each example."""
+    from models.embedding import with_embedding
+
+    model = with_embedding(task.model)
+    return method.train(
+        task,
+        data,
+        forward=lambda images, _: model(images, training=True),
+        loss=lambda labels, pair: loss(labels, *pair),
+    )
+
+
+def cosines(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Of every row of one (n, d) with every row of the other (m, d): (n, m); 0 for a row of zeros."""
+    import tensorflow as tf
+
+    first, second = (tf.math.l2_normalize(rows, axis=-1, epsilon=EPSILON) for rows in (first, second))
+    return tf.matmul(first, second, transpose_b=True)
+
+
+def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Over those with mask 1; 0 if there is none."""
+    import tensorflow as tf
+
+    return tf.math.divide_no_nan(tf.reduce_sum(values * mask), tf.reduce_sum(mask))
+
+
+def mean_squares(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Mean over the last axis of squared differences."""
+    import tensorflow as tf
+
+    return tf.reduce_mean((first - second) ** 2, axis=-1)
+
+
+def received_means(sent: Sequence[tf.Tensor]) -> Means:
+    """At the server, of the mean over clients of `ClassSums.per_example`."""
+    return ClassSums(*sent).means()

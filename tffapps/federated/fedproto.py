@@ -1,0 +1,57 @@
+"""FedProto (Tan et al. 2022): the clients' models stay with them; only prototypes, mean embeddings of classes, cross.
+
+A client trains its own model with cross-entropy + weight · the mean squared distance of every embedding to the global
+prototype of its class, then sends the sums of its embeddings by class; the server's prototypes are the means over all
+images of a class. The first round has none: cross-entropy only. A class that nobody has in a round keeps its prototype.
+
+There is no global model: what is to be judged are the clients' own (`training.kept_weights`), or the distance of their
+embeddings to the prototypes. Unlike in the paper all clients have the same network, and begin with the same weights.
+With weight 0 every client trains alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tffapps.federated import embeddings
+from tffapps.federated.embeddings import Means, TrainingAndOnce
+from tffapps.federated.method import Method
+from tffapps.settings import setting
+
+if TYPE_CHECKING:
+    from tffapps.federated.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class FedProto(Method):
+    name: ClassVar[str] = "fedproto"
+    sends_weights: ClassVar[bool] = False
+
+    proto_weight: float = setting(1.0, "FedProto: weight of the distance to the prototype (its code)", least=0)
+
+    def first_memory(self, task, weights, seed):
+        """The global prototypes."""
+        return embeddings.no_means(task)
+
+    def sent_specs(self, task):
+        return embeddings.sum_specs(task)
+
+    def work(self, task, data, site):
+        data = TrainingAndOnce.of(data)
+        done = embeddings.train(self, task, data.training, self.loss(task, Means(*site.memory)))
+        own = embeddings.class_sums_of(task, data.once)
+        return done._replace(sent=own.per_example(done.examples))
+
+    def loss(self, task: Task, prototypes: Means) -> Any:
+        """(labels, embeddings, outputs) -> the loss of each example."""
+        import tensorflow as tf
+
+        def loss(labels, vectors, outputs):
+            wanted, there = (tf.gather(part, labels) for part in prototypes)
+            return task.loss(labels, outputs) + self.proto_weight * there * embeddings.mean_squares(vectors, wanted)
+
+        return loss
+
+    def next_memory(self, task, memory, sent, before, after):
+        return list(embeddings.received_means(sent).or_else(Means(*memory)))
