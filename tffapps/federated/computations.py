@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tffapps.federated.aggregator import Update
+from tffapps.federated.aggregator import Update, update_type
 from tffapps.federated.local import Site
 from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
@@ -82,6 +83,29 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
     return work
 
 
+def server_update(
+    method: Method, layout: WeightsLayout, optimizer: Any, optimizer_type: tff.Type, specs: Specs
+) -> tff.Computation:
+    """The mean update becomes part of the weights."""
+
+    @tff.tensorflow.computation(data_type(specs.weights), optimizer_type, update_type(layout, specs.sent), np.float32)
+    def update_weights(weights, optimizer_state, update, examples):
+        trained, statistics = update.trained, update.statistics
+        if method.server_examples:
+            # The server's own model is one more client of the mean, whose update is zero.
+            share = tf.math.divide_no_nan(examples, examples + method.server_examples)
+            trained, statistics = ([share * value for value in part] for part in (trained, statistics))
+        pseudo_gradient = [-value for value in trained]
+        optimizer_state, trained = optimizer.next(optimizer_state, layout.trained(weights), pseudo_gradient)
+        statistics = [weight + value for weight, value in zip(layout.statistics(weights), statistics)]
+        # Noise and rounding can take a variance below zero, and its square root with it.
+        is_variance = layout.statistics(layout.variance)
+        statistics = [tf.nn.relu(value) if flag else value for value, flag in zip(statistics, is_variance)]
+        return layout.joined(trained, statistics), optimizer_state
+
+    return update_weights
+
+
 def server_step(task: Task, method: Method, specs: Specs) -> tff.Computation:
     variables = task.model.weights
 
@@ -102,11 +126,13 @@ def server_step(task: Task, method: Method, specs: Specs) -> tff.Computation:
 
 
 def next_memory(task: Task, method: Method, specs: Specs) -> tff.Computation:
-    types = (data_type(spec) for spec in (specs.memory, specs.received(), specs.weights, specs.weights))
+    arguments = (specs.memory, specs.received(), specs.weights, specs.weights)
+    # Traced outside: in TFF's graphs, which are TensorFlow 1's, `==` of two tensors would be False whatever they hold.
+    portable = PortableFunction(task.model, functools.partial(method.next_memory, task), arguments)
 
-    @tff.tensorflow.computation(*types)
+    @tff.tensorflow.computation(*map(data_type, arguments))
     def update(memory, sent, before, after):
-        return method.next_memory(task, list(memory), list(sent), list(before), list(after))
+        return portable(list(memory), list(sent), list(before), list(after))
 
     return update
 

@@ -33,7 +33,7 @@ import tensorflow_federated as tff
 from tffapps.errors import UserError
 from tffapps.federated import computations
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.aggregator import build_aggregator, update_type
+from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
 from tffapps.federated.task import Task, WeightsLayout, byte_count, data_type
 
@@ -139,21 +139,11 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
     optimizer_type = first_optimizer_state.type_signature.result
 
-    @tff.tensorflow.computation(weights_type, optimizer_type, update_type(moved, specs.sent), np.float32)
-    def server_update(weights, optimizer_state, update, examples):
-        trained, statistics = update.trained, update.statistics
-        if method.server_examples:
-            # The server's own model is one more client of the mean, whose update is zero.
-            share = tf.math.divide_no_nan(examples, examples + method.server_examples)
-            trained, statistics = ([share * value for value in part] for part in (trained, statistics))
-        pseudo_gradient = [-value for value in trained]
-        optimizer_state, trained = server_optimizer.next(optimizer_state, layout.trained(weights), pseudo_gradient)
-        statistics = [weight + value for weight, value in zip(layout.statistics(weights), statistics)]
-        # Noise and rounding can take a variance below zero, and its square root with it.
-        is_variance = layout.statistics(layout.variance)
-        statistics = [tf.nn.relu(value) if flag else value for value, flag in zip(statistics, is_variance)]
-        return layout.joined(trained, statistics), optimizer_state
-
+    server_update = (
+        computations.server_update(method, layout, server_optimizer, optimizer_type, specs)
+        if method.sends_weights
+        else None
+    )
     columns = (*REPORT_COLUMNS, *method.report_columns(task))
     averaging = method.average_from > 0
     parts = (weights_type, optimizer_type, aggregator.initialize.type_signature.result.member, data_type(specs.memory))
@@ -178,7 +168,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         result = tff.federated_map(work, told)
         combined = aggregator.next(state.aggregator, result.update, result.weight)
         weights, optimizer, memory = state.weights, state.optimizer, state.memory
-        if method.sends_weights:
+        if server_update is not None:
             examples = tff.federated_sum(result.weight)
             weights, optimizer = tff.federated_map(server_update, (weights, optimizer, combined.result, examples))
         received = combined.result.sent
