@@ -1,6 +1,7 @@
 """A small network with embeddings of three numbers and BatchNorm, for methods that learn from embeddings."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,8 @@ from models.initialise import seed_weights
 from tffapps.engine import open_engine
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.embeddings import TrainingAndOnce
+from tffapps.federated.fedavg import FedAvg
+from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
 
 CLASSES, SIZE, RATE = 3, 3, 0.1
@@ -18,14 +21,8 @@ SPEC = (tf.TensorSpec([None, 4], tf.float32), tf.TensorSpec([None], tf.int32))
 
 def task(server: bool = False) -> Task:
     layers = tf.keras.layers
-    model = tf.keras.Sequential(
-        [
-            layers.Input((4,)),
-            layers.Dense(SIZE),
-            layers.BatchNormalization(momentum=0.5),
-            layers.Dense(CLASSES, "softmax"),
-        ]
-    )
+    parts = [layers.Dense(SIZE), layers.BatchNormalization(momentum=0.5), layers.ReLU()]
+    model = tf.keras.Sequential([layers.Input((4,)), *parts, layers.Dense(CLASSES, "softmax")])
     seed_weights(model, 1)
     made = Task.of_batches(model, SPEC, cross_entropy)
     return dataclasses.replace(made, server_spec=TrainingAndOnce.spec(SPEC)) if server else made
@@ -42,6 +39,11 @@ def arrays(client: int, count: int = 12, classes: tuple[int, ...] = (0, 1, 2)) -
 
 def dataset(*arguments, **settings) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(arrays(*arguments, **settings)).batch(4)
+
+
+@functools.cache
+def fedavg(rate: float, momentum: float = 0.0):
+    return build_round(task(), FedAvg(learning_rate=rate, momentum=momentum))
 
 
 def played(round_, data, rounds=2, engine="in-process", server_data=None):

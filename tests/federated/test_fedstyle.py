@@ -7,11 +7,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from models.embedding import with_embedding
 from tests.conftest import largest_difference
-from tests.federated.embedded import CLASSES, RATE, SIZE, SPEC, START, arrays, dataset, played, style_by_hand, task
-from tffapps.federated.aggregation import Aggregation
+from tests.federated.embedded import (
+    CLASSES,
+    RATE,
+    SIZE,
+    SPEC,
+    START,
+    arrays,
+    dataset,
+    fedavg,
+    played,
+    style_by_hand,
+    task,
+)
+from tffapps.engine import open_engine
 from tffapps.federated.embeddings import Means, TrainingAndOnce
-from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fedstyle import FedStyle, contrast, contrast_of, distance_of
 from tffapps.federated.local import Counted
 from tffapps.federated.round import build_round
@@ -88,7 +100,7 @@ PLAIN = {"style_ce": 1.0, "style_contrast": 0.0, "style_mse": 0.0, "style_server
 
 def test_without_styles_it_is_fedavg():
     data = [dataset(0), dataset(1, 8)]
-    expected = played(build_round(task(), FedAvg(learning_rate=RATE)), data)
+    expected = played(fedavg(RATE), data)
     found = played(build_round(task(), FedStyle(learning_rate=RATE, **PLAIN)), data)
     for (one, _), (other, _) in zip(expected, found):
         assert largest_difference(one.weights, other.weights) == 0
@@ -100,13 +112,37 @@ def round_():
     return build_round(task(), FedStyle(learning_rate=0.01))
 
 
-def test_each_term_counts(round_):
-    """From the second round on; in the first there are no styles."""
-    default = played(round_, SINGLE)
-    for name in ("style_contrast", "style_mse"):
-        without = played(build_round(task(), FedStyle(learning_rate=0.01, **{name: 0.0})), SINGLE)
-        assert largest_difference(default[0][0].weights, without[0][0].weights) < 1e-7
-        assert largest_difference(default[1][0].weights, without[1][0].weights) > 1e-6
+def test_the_first_round_has_cross_entropy_only(round_):
+    """λ1 is 10: for plain SGD, ten times the rate."""
+    [(expected, _)] = played(fedavg(0.1), SINGLE, 1)
+    [(found, _)] = played(round_, SINGLE, 1)
+    assert largest_difference(found.weights, expected.weights) < 1e-5
+
+
+def test_a_clients_step_by_hand(round_):
+    """One batch of one class, with the equations as the paper prints them."""
+    rng = np.random.default_rng(3)
+    told, held = (rng.normal(size=(CLASSES, SIZE)).astype(np.float32) for _ in range(2))
+    own, images = 1, arrays(1, 4, classes=(1,))[0]
+    labels, there = np.full(4, own, np.int32), np.ones(CLASSES, np.float32)
+    data = tf.data.Dataset.from_tensors((images, labels))
+    with open_engine("in-process"):
+        state = round_.start(START)._replace(memory=[told, there])
+        state, _, _, [kept] = round_.next(state, [0], [data], [[held, there]])
+
+    network = task().model
+    with tf.GradientTape() as tape:
+        vectors, outputs = with_embedding(network)(images, training=True)
+        m = tf.reduce_mean(vectors, axis=0)
+        sums = [similarity(m, held[j]) + similarity(m, told[j]) for j in range(CLASSES)]
+        entropy = -tf.reduce_mean(tf.math.log(outputs[:, own]))
+        loss = 10 * entropy + 0.05 * sum(sums) / sums[own] + 20 * tf.reduce_mean((m - told[own]) ** 2)
+    variables = network.trainable_variables
+    tf.keras.optimizers.SGD(0.01).apply_gradients(zip(tape.gradient(loss, variables), variables))
+    assert largest_difference(state.weights, network.get_weights()) < 1e-5
+    expected = told.copy()
+    expected[own] = style_by_hand(network.get_weights(), [(images, labels)])[0][own]
+    np.testing.assert_allclose(kept[0], expected, atol=1e-5)
 
 
 def test_memory_and_what_is_kept_without_public_images(round_):
@@ -156,28 +192,46 @@ def public():
     return TrainingAndOnce(once.repeat(2), once)
 
 
-def plain_training(weights, data, rate, factor):
+def similarity(a, b):
+    return tf.exp(tf.reduce_sum(a * b) / (tf.norm(a) * tf.norm(b)))
+
+
+def server_by_hand(weights, batches, method, before, collected):
+    """Eq. 5 and 6 as the paper prints them, with Keras's SGD; `before` and `collected` by class, None where missing."""
     network = task().model
     network.set_weights([np.asarray(value) for value in weights])
-    optimizer = tf.keras.optimizers.SGD(rate, momentum=0.5)
-    for images, labels in data:
+    optimizer = tf.keras.optimizers.SGD(method.learning_rate, momentum=method.momentum)
+    for images, labels in batches:
         with tf.GradientTape() as tape:
-            loss = factor * tf.reduce_mean(task().loss(labels, network(images, training=True)))
+            vectors, outputs = with_embedding(network)(images, training=True)
+            terms = []
+            for i in np.unique(labels):
+                m = tf.reduce_mean(vectors[labels == i], axis=0)
+                sums = [sum(similarity(m, s) for s in pair if s is not None) for pair in zip(collected, before)]
+                terms.append(sum(sums) / sums[i])
+            entropy = tf.reduce_mean(task().loss(labels, outputs))
+            loss = method.style_server_ce * entropy + method.style_server_contrast * sum(terms) / len(terms)
         optimizer.apply_gradients(zip(tape.gradient(loss, network.trainable_variables), network.trainable_variables))
     return network.get_weights()
 
 
 def test_the_server_step_by_hand(public):
-    """Without contrast it is training on the public images; their mean embeddings are the global styles."""
-    rates = {"learning_rate": 0.01, "momentum": 0.5}
-    method = FedStyle(**rates, **{**PLAIN, "style_server_ce": 3.0})
-    [(averaged, _)] = played(build_round(task(), FedAvg(**rates)), SINGLE, 1)
-    [(state, _)] = played(build_round(task(server=True), method), SINGLE, 1, server_data=public)
-    expected = plain_training(averaged.weights, public.training, 0.01, 3.0)
-    assert largest_difference(state.weights, expected) < 1e-5
-    by_hand, there = style_by_hand(state.weights, [arrays(9, classes=(0, 1))])
-    np.testing.assert_allclose(state.memory[0], by_hand, atol=1e-5)
-    assert state.memory[1].tolist() == there.tolist() == [1, 1, 0]
+    """The second round's; the clients' part of it is FedAvg's, by settings."""
+    method = FedStyle(learning_rate=0.01, momentum=0.5, **{**PLAIN, "style_server_contrast": 2.0})
+    (first, _), (second, kept) = played(build_round(task(server=True), method), SINGLE, server_data=public)
+    with open_engine("in-process"):
+        start = fedavg(0.01, 0.5).start(first.weights)
+        averaged, _, _ = fedavg(0.01, 0.5).next(start, [0, 1, 2], SINGLE)
+    collected = [kept[client][0][client] for client in range(CLASSES)]
+    values, there = first.memory
+    before = [values[0], values[1], None]
+    assert there.tolist() == [1, 1, 0]  # nothing public of the last class
+    expected = server_by_hand(averaged.weights, public.training, method, before, collected)
+    assert largest_difference(second.weights, expected) < 1e-4
+    assert largest_difference(second.weights, averaged.weights) > 1e-2
+    by_hand, there = style_by_hand(second.weights, [arrays(9, classes=(0, 1))])
+    np.testing.assert_allclose(second.memory[0], by_hand, atol=1e-4)
+    assert second.memory[1].tolist() == there.tolist() == [1, 1, 0]
 
 
 @pytest.fixture(scope="module")
@@ -185,29 +239,19 @@ def whole():
     return build_round(task(server=True), FedStyle(learning_rate=0.01, momentum=0.5))
 
 
-def test_the_servers_contrast_counts_and_engines_agree(whole, public):
+def test_engines_agree(whole, public):
     here = played(whole, SINGLE, server_data=public)
     there = played(whole, SINGLE, engine="worker", server_data=public)
     for (one, kept), (other, own) in zip(here, there):
         assert largest_difference(one.weights, other.weights) < 1e-5
         assert largest_difference(one.memory, other.memory) < 1e-4
         assert all(largest_difference(kept[client], own[client]) < 1e-4 for client in kept)
-    method = FedStyle(learning_rate=0.01, momentum=0.5, style_server_contrast=0.0)
-    without = played(build_round(task(server=True), method), SINGLE, 1, server_data=public)
-    assert largest_difference(here[0][0].weights, without[0][0].weights) > 1e-6
 
 
 def test_bytes(whole):
     size, styles = sum(weight.nbytes for weight in START), 4 * CLASSES * (SIZE + 1)
     assert whole.bytes_down(2) == 2 * (size + styles)
     assert whole.bytes_up(2) == 2 * (size + styles + 16)
-
-
-def test_secure_sums(round_):
-    [(expected, _)] = played(round_, SINGLE, 1)
-    [(found, _)] = played(build_round(task(), FedStyle(learning_rate=0.01), Aggregation("secure")), SINGLE, 1)
-    assert largest_difference(expected.weights, found.weights) < 1e-3
-    assert largest_difference(expected.memory, found.memory) < 1e-2
 
 
 def test_a_schedule_for_the_clients_and_images_once(whole, public):

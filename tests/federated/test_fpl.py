@@ -1,14 +1,15 @@
 """FPL: its losses by hand, FedAvg without them, the server's clusters from what every client sends."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.conftest import largest_difference
-from tests.federated.embedded import CLASSES, RATE, SIZE, START, arrays, dataset, played, task
+from tests.federated.embedded import CLASSES, RATE, SIZE, START, arrays, dataset, fedavg, played, style_by_hand, task
 from tffapps.errors import UserError
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.finch import Clusters
 from tffapps.federated.fpl import FPL, contrast, distance
 from tffapps.federated.round import build_round
@@ -53,7 +54,7 @@ def test_without_prototypes_there_is_cross_entropy_only():
 def test_without_its_terms_it_is_fedavg():
     data = DATA[:2]
     method = FPL(learning_rate=RATE, fpl_contrast=0.0, fpl_mse=0.0)
-    expected = played(build_round(task(), FedAvg(learning_rate=RATE)), data)
+    expected = played(fedavg(RATE), data)
     found = played(build_round(task(), method, clients=2), data)
     assert largest_difference(expected[-1][0].weights, found[-1][0].weights) == 0
 
@@ -72,8 +73,6 @@ def test_what_the_server_makes_of_prototypes():
     rows[2, 1] = [7, 7]
     there = np.zeros((4, CLASSES), np.float32)
     there[:, 0] = there[2, 1] = 1
-    import dataclasses
-
     five = dataclasses.replace(told, clients=5)  # one of them was left out
     values, filled = method.next_memory(five, memory, [tf.constant(rows), tf.constant(there)], [], [])
     assert values.numpy().tolist() == [[[2, 0], [0, 3]], [[7, 7], [0, 0]], [[9, 9], [9, 9]]]
@@ -89,15 +88,13 @@ def test_engines_agree_and_prototypes_count(round_):
     for (one, _), (other, _) in zip(here, there):
         assert largest_difference(one.weights, other.weights) < 1e-5
         assert largest_difference(one.memory, other.memory) < 1e-4
-    plain = played(build_round(task(), FedAvg(learning_rate=0.01)), DATA)
+    plain = played(fedavg(0.01), DATA)
     assert largest_difference(plain[0][0].weights, here[0][0].weights) < 1e-7  # the first round has no prototypes
     assert largest_difference(plain[1][0].weights, here[1][0].weights) > 1e-4
     assert here[0][0].memory[0].shape == (CLASSES, 2, SIZE)
 
 
 def test_one_clients_prototypes_are_its_mean_embeddings(round_):
-    from tests.federated.embedded import style_by_hand
-
     [(state, _)] = played(round_, [dataset(0, classes=(0, 2))], rounds=1)
     by_hand, there = style_by_hand(state.weights, [arrays(0, classes=(0, 2))])
     np.testing.assert_allclose(state.memory[0][:, 0], by_hand, atol=1e-5)
