@@ -6,18 +6,54 @@ of a class is called a style by FedStyle and a prototype by FedProto and FPL.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tffapps.federated.method import Method
+from tffapps.settings import setting
 
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
     from tffapps.federated.local import Work
-    from tffapps.federated.method import Method
     from tffapps.federated.task import Task
 
+STATISTICS = ("moving", "batch")
+
 EPSILON = 1e-12  # squared length below which a vector has no direction
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingMethod(Method):
+    """What the methods that learn from embeddings have in common.
+
+    Mean embeddings are compared with embeddings in training, which BatchNorm scales by the batch. Its moving statistics
+    are what predictions use, but in the first rounds of a network that begins at random they lag behind by far.
+    """
+
+    embedding_statistics: str = setting(
+        "moving", "BatchNorm's statistics for mean embeddings: moving (inference mode) or batch", choices=STATISTICS
+    )
+
+    def class_sums(self, task: Task, batches: tf.data.Dataset) -> ClassSums:
+        """Of a dataset of (images, labels), by the task's model as it is, which stays as it is."""
+        return class_sums_of(task, batches, moving=self.embedding_statistics == "moving")
+
+    def train_with_embeddings(
+        self, task: Task, data: Any, loss: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
+    ) -> Work:
+        """`train` with a loss of (labels, embeddings, outputs) -> one value, or one for each example."""
+        from models.embedding import with_embedding
+
+        model = with_embedding(task.model)
+        return self.train(
+            task,
+            data,
+            forward=lambda images, _: model(images, training=True),
+            loss=lambda labels, pair: loss(labels, *pair),
+        )
 
 
 class TrainingAndOnce(NamedTuple):
@@ -105,36 +141,27 @@ def class_sums(labels: tf.Tensor, embeddings: tf.Tensor, classes: int) -> ClassS
     return ClassSums(tf.matmul(one_hot, embeddings, transpose_a=True), tf.reduce_sum(one_hot, axis=0))
 
 
-def class_sums_of(task: Task, batches: tf.data.Dataset) -> ClassSums:
-    """Of a dataset of (images, labels), by the task's model as it is, in inference mode."""
+def class_sums_of(task: Task, batches: tf.data.Dataset, moving: bool = True) -> ClassSums:
+    """Of a dataset of (images, labels); BatchNorm uses its moving statistics, or each batch's."""
     import tensorflow as tf
 
     from models.embedding import with_embedding
 
     model, (classes, size) = with_embedding(task.model), _shape(task)
+    others = [] if moving else task.model.non_trainable_variables
 
     @tf.function
     def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor]:
         sums, counts = tf.zeros([classes, size]), tf.zeros([classes])
+        before = [variable.read_value() for variable in others]
         for images, labels in iter(batches):
-            found = class_sums(labels, model(images, training=False)[0], classes)
+            found = class_sums(labels, model(images, training=not moving)[0], classes)
             sums, counts = sums + found.sums, counts + found.counts
+        for variable, value in zip(others, before):
+            variable.assign(value)
         return sums, counts
 
     return ClassSums(*run(batches))
-
-
-def train(method: Method, task: Task, data: Any, loss: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]) -> Work:
-    """`Method.train` with a loss of (labels, embeddings, outputs) -> one value, or one for each example."""
-    from models.embedding import with_embedding
-
-    model = with_embedding(task.model)
-    return method.train(
-        task,
-        data,
-        forward=lambda images, _: model(images, training=True),
-        loss=lambda labels, pair: loss(labels, *pair),
-    )
 
 
 def cosines(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

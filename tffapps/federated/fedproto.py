@@ -15,8 +15,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
-from tffapps.federated.embeddings import Means, TrainingAndOnce
-from tffapps.federated.method import Method
+from tffapps.federated.embeddings import EmbeddingMethod, Means, TrainingAndOnce
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class FedProto(Method):
+class FedProto(EmbeddingMethod):
     name: ClassVar[str] = "fedproto"
     sends_weights: ClassVar[bool] = False
 
@@ -39,8 +38,8 @@ class FedProto(Method):
 
     def work(self, task, data, site):
         data = TrainingAndOnce.of(data)
-        done = embeddings.train(self, task, data.training, self.loss(task, Means(*site.memory)))
-        own = embeddings.class_sums_of(task, data.once)
+        done = self.train_with_embeddings(task, data.training, self.loss(task, Means(*site.memory)))
+        own = self.class_sums(task, data.once)
         return done._replace(sent=own.per_example(done.examples))
 
     def loss(self, task: Task, prototypes: Means) -> Any:

@@ -5,8 +5,8 @@ all classes (Eq. 3), and the mean squared distance to the global style of its cl
 embedding of the batch (Eq. 1). After training it sends the style of all its images, and keeps for its next round the
 style set m': its own style at its class, the global styles it was told elsewhere. The server averages the models,
 trains on public images, by SGD with the clients' rate and momentum, with λ4 · L1 + λ5 · L2 (Eq. 5, 6) against the
-styles it was sent and its own of the round before, and takes the mean embeddings of the public images (in inference
-mode) for the new global styles.
+styles it was sent and its own of the round before, and takes the mean embeddings of the public images for the new
+global styles (`embedding_statistics` says in which mode).
 
 With λ1 = 1, λ2 = λ3 = 0 and no public images it is FedAvg.
 
@@ -24,8 +24,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
-from tffapps.federated.embeddings import ClassSums, Means, TrainingAndOnce
-from tffapps.federated.method import Method
+from tffapps.federated.embeddings import ClassSums, EmbeddingMethod, Means, TrainingAndOnce
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class FedStyle(Method):
+class FedStyle(EmbeddingMethod):
     name: ClassVar[str] = "fedstyle"
 
     style_ce: float = setting(10.0, "FedStyle: weight of the clients' cross-entropy, λ1 (paper)", least=0)
@@ -57,8 +56,8 @@ class FedStyle(Method):
 
     def work(self, task, data, site):
         data, told, held = TrainingAndOnce.of(data), Means(*site.memory), Means(*site.kept)
-        done = embeddings.train(self, task, data.training, self.client_loss(task, held, told))
-        own = embeddings.class_sums_of(task, data.once)
+        done = self.train_with_embeddings(task, data.training, self.client_loss(task, held, told))
+        own = self.class_sums(task, data.once)
         return done._replace(sent=own.per_example(done.examples), kept=tuple(own.means().or_else(told)))
 
     def client_loss(self, task: Task, held: Means, told: Means) -> Any:
@@ -77,8 +76,8 @@ class FedStyle(Method):
     def server_step(self, task, data, memory, sent):
         data, before, collected = TrainingAndOnce.of(data), Means(*memory), embeddings.received_means(sent)
         plain = dataclasses.replace(self, optimizer="sgd", schedule="constant")
-        embeddings.train(plain, task, data.training, self.server_loss(task, before, collected))
-        return list(embeddings.class_sums_of(task, data.once).means().or_else(before))
+        plain.train_with_embeddings(task, data.training, self.server_loss(task, before, collected))
+        return list(self.class_sums(task, data.once).means().or_else(before))
 
     def server_loss(self, task: Task, before: Means, collected: Means) -> Any:
         """Eq. 5."""

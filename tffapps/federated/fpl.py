@@ -17,8 +17,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
-from tffapps.federated.embeddings import TrainingAndOnce
-from tffapps.federated.method import Method
+from tffapps.federated.embeddings import EmbeddingMethod, TrainingAndOnce
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ _NEVER = -1e9  # a logit that does not count
 
 
 @dataclasses.dataclass(frozen=True)
-class FPL(Method):
+class FPL(EmbeddingMethod):
     name: ClassVar[str] = "fpl"
 
     fpl_temperature: float = setting(0.02, "FPL: τ of the contrast (paper)", above=0)
@@ -55,8 +54,8 @@ class FPL(Method):
         from tffapps.federated.finch import Clusters
 
         data = TrainingAndOnce.of(data)
-        done = embeddings.train(self, task, data.training, self.loss(task, Clusters(*site.memory)))
-        return done._replace(gathered=tuple(embeddings.class_sums_of(task, data.once).means()))
+        done = self.train_with_embeddings(task, data.training, self.loss(task, Clusters(*site.memory)))
+        return done._replace(gathered=tuple(self.class_sums(task, data.once).means()))
 
     def loss(self, task: Task, clusters: Clusters) -> Any:
         """(labels, embeddings, outputs) -> the loss of each example."""
