@@ -21,7 +21,7 @@ def cropped(x: Any, height: int, width: int) -> Any:
     return layers.Cropping2D(((0, more[0]), (0, more[1])), name="crop")(x) if any(more) else x
 
 
-class MirrorTo(layers.Layer):
+class MirrorTo(tf.keras.layers.Layer):
     """Looks pixels up one by one: `tf.pad` mirrors an image only once, which is too little for tiny ones."""
 
     def __init__(self, multiple: int, **options: Any) -> None:
