@@ -5,8 +5,7 @@
     width               int64: filters of the VGG's first block
     label, weights, sha256   text: the class, what the VGG's weights are called, `gram.fingerprint` of the VGG
 
-A received file is a stranger's. No more of it is read than its directory may claim, no array is made before its header
-says what is expected, and nothing in it is ever executed.
+A received file is a stranger's: see `preprocessing.npz`.
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from preprocessing import npz
 from preprocessing.files import Rejected, write
 from preprocessing.style_settings import LAYERS
 
@@ -29,17 +27,6 @@ MAX_BYTES = 2**30  # of a whole file, unpacked: 440 images at width 64
 _TOLERANCE = 1e-4  # of the largest value, for what rounding does to symmetry
 _TEXTS = ("label", "weights", "sha256")
 _NAMES = (*LAYERS, "positions", "width", *_TEXTS)
-_TEXT_LENGTH = 200
-_DAMAGE = (
-    ValueError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    NotImplementedError,
-    SyntaxError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 class GramsRejected(Rejected):
@@ -69,7 +56,7 @@ def save(path: str | os.PathLike[str], grams: Grams) -> None:
         **{name: np.ascontiguousarray(matrix, "<f4") for name, matrix in zip(LAYERS, grams.matrices)},
         positions=np.array(grams.positions, "<i8"),
         width=np.array(grams.width, "<i8"),
-        **{name: np.array(getattr(grams, name), f"<U{max(1, len(getattr(grams, name)))}") for name in _TEXTS},
+        **{name: npz.as_text(getattr(grams, name)) for name in _TEXTS},
     )
     write(path, contents.getvalue())
 
@@ -77,62 +64,21 @@ def save(path: str | os.PathLike[str], grams: Grams) -> None:
 def load(path: str | os.PathLike[str], width: int, sha256: str | None = None, max_bytes: int = MAX_BYTES) -> Grams:
     """A file of `save`, for a VGG of this width and, where given, fingerprint. Raises `GramsRejected`."""
     path = Path(path)
-    arrays = _read(path, max_bytes)
-    label, weights, sha = (str(arrays[name]) for name in _TEXTS)
-    if int(arrays["width"]) != width:
-        raise GramsRejected(f"{path}: another VGG: its width is {int(arrays['width'])}, here it is {width}")
+    with npz.opened(path, max_bytes, GramsRejected, "preprocessing.gram") as archive:
+        archive.check_names(_NAMES)
+        label, weights, sha = (archive.text(name) for name in _TEXTS)
+        own_width = int(archive.array("width", np.int64, ()))
+        positions = tuple(archive.array("positions", np.int64, (len(LAYERS),)).tolist())
+        matrices = [archive.array(name, np.float32, (None, None, None), "float32 (n, c, c)") for name in LAYERS]
+    if own_width != width:
+        raise GramsRejected(f"{path}: another VGG: its width is {own_width}, here it is {width}")
     if sha256 is not None and sha != sha256:
         raise GramsRejected(
             f"{path}: another VGG: its weights are {weights!r}, {sha[:12]}…, here they are {sha256[:12]}…"
         )
-    positions = tuple(int(number) for number in arrays["positions"])
-    grams = Grams([arrays[name] for name in LAYERS], positions, label, width, weights, sha)
+    grams = Grams(matrices, positions, label, width, weights, sha)
     _check_values(path, grams)
     return grams
-
-
-def _read(path: Path, max_bytes: int) -> dict[str, np.ndarray]:
-    """All arrays, of the types they must have."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            members = file.infolist()
-            size = sum(member.file_size for member in members)
-            if size > max_bytes:
-                raise GramsRejected(f"{path}: too large: {size} bytes unpacked, at most {max_bytes} are allowed")
-            found = [member.filename for member in members]
-            if sorted(found) != sorted(f"{name}.npy" for name in _NAMES):
-                raise GramsRejected(f"{path}: wrong names: {_shown(found)}; expected {', '.join(_NAMES)}")
-            return {name: _array(path, name, file.read(f"{name}.npy")) for name in _NAMES}
-    except FileNotFoundError:
-        raise GramsRejected(f"{path}: no such file; give one written by preprocessing.gram") from None
-    except _DAMAGE as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise GramsRejected(f"{path}: damaged, or not an .npz: {reason[:_TEXT_LENGTH]}; fetch it again") from None
-
-
-def _array(path: Path, name: str, data: bytes) -> np.ndarray:
-    """One member, its header judged first: NumPy would set memory aside for any shape a header claims."""
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError(f"{name} is of another version of NumPy's format")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    if name in LAYERS:
-        good, wanted = dtype == np.float32 and len(shape) == 3, "float32 (n, c, c)"
-    elif name in _TEXTS:
-        good, wanted = dtype.kind == "U" and shape == () and dtype.itemsize <= 4 * _TEXT_LENGTH, "a short text"
-    else:
-        wanted_shape = (len(LAYERS),) if name == "positions" else ()
-        good, wanted = dtype == np.int64 and shape == wanted_shape, f"int64 {wanted_shape}"
-    if not good:
-        kind = "pickled objects" if dtype.hasobject else dtype
-        raise GramsRejected(f"{path}: {name} is {kind} {shape}, expected {wanted}")
-    count = 1
-    for side in shape:
-        count *= side
-    if min(shape, default=1) < 1 or count * dtype.itemsize != len(data) - stream.tell():
-        raise GramsRejected(f"{path}: {name} claims the shape {shape}, which is not what it holds")
-    stream.seek(0)
-    return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _check_values(path: Path, grams: Grams) -> None:
@@ -141,8 +87,7 @@ def _check_values(path: Path, grams: Grams) -> None:
     if min(grams.positions) < 1:
         raise GramsRejected(f"{path}: positions are {grams.positions}, all must be above 0")
     for name in _TEXTS:
-        text = getattr(grams, name)
-        if len(text) > _TEXT_LENGTH or not text.isprintable():
+        if not npz.is_line(getattr(grams, name)):
             raise GramsRejected(f"{path}: {name} is not a short line of text")
     if not grams.label or grams.label.startswith(".") or set(grams.label) & set("/\\:"):
         raise GramsRejected(f"{path}: label {grams.label!r} cannot be part of a file's name")
@@ -169,8 +114,3 @@ def _not_gram(matrix: np.ndarray) -> str:
     if (np.abs(matrix) > roots[:, :, None] * roots[:, None, :] + slack).any():
         return "is not F Fᵀ: an entry is larger than its channels' own allow"
     return ""
-
-
-def _shown(names: Sequence[str]) -> str:
-    text = ", ".join(repr(name) for name in names) or "nothing"
-    return text if len(text) <= _TEXT_LENGTH else f"{text[:_TEXT_LENGTH]}…"
