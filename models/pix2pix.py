@@ -25,11 +25,11 @@ import numpy as np
 import tensorflow as tf
 
 from models.initialise import seed_weights
+from models.names import GENERATORS
 from models.padding import cropped, padded
 
 layers = tf.keras.layers
 
-NAMES = ("unet", "hd")
 WIDTH = 64  # filters of the first layer, of both papers
 UNET_LEVELS = (1, 2, 4, 8, 8)  # filters on the way down, in widths
 HD_LEVELS = (1, 2, 4, 8, 16)  # the first one at full size
@@ -43,14 +43,14 @@ EPSILON = 1e-5  # instance norm's
 class Architecture:
     """All there is to know of a generator but its weights."""
 
-    name: str  # one of NAMES
+    name: str  # one of GENERATORS
     size: tuple[int, int]  # height and width of its labels and images
     width: int = WIDTH
     channels: int = 3  # of its images
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES:
-            raise ValueError(f"generator {self.name}: unknown; choose one of {', '.join(NAMES)}")
+        if self.name not in GENERATORS:
+            raise ValueError(f"generator {self.name}: unknown; choose one of {', '.join(GENERATORS)}")
         if self.channels not in (1, 3):
             raise ValueError(f"channels {self.channels}: images have 1 or 3")
         if self.width < 1 or min(self.size) < 1:

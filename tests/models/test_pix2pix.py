@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from models import pix2pix, pix2pix_discriminator, pix2pix_losses
+from models.names import GENERATORS
 from models.pix2pix import Architecture, InstanceNorm, SeededDropout
 from models.pix2pix_weights import Weight, name_of, weights_of
 
@@ -18,7 +19,7 @@ def labels(architecture, count=2, seed=0):
     return (2 * drawn - 1).astype(np.float32)
 
 
-@pytest.fixture(scope="module", params=[("unet", (20, 33), 2, 3), ("hd", (45, 64), 1, 1)], ids=pix2pix.NAMES)
+@pytest.fixture(scope="module", params=[("unet", (20, 33), 2, 3), ("hd", (45, 64), 1, 1)], ids=GENERATORS)
 def architecture(request):
     return Architecture(*request.param)
 
