@@ -1,6 +1,4 @@
-"""Adam (Kingma and Ba 2015) by TensorFlow's fused operation. Keras's own is some forty operations for each variable:
-with it a step of pix2pix took half as long again to trace.
-"""
+"""Adam (Kingma and Ba 2015) by TensorFlow's fused operation: one for each variable, where Keras traces dozens."""
 
 from __future__ import annotations
 
