@@ -123,7 +123,9 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
     first_memory, first_kept = (functools.partial(first, task) for first in (method.first_memory, method.first_kept))
     specs = _specs(task, method, layout)
     if specs.gathered and aggregation.aggregator == "dp":
-        raise UserError(f"--aggregator dp: it does not cover what {method.name} gathers; choose another of the two")
+        raise UserError(
+            f"--aggregator dp: it does not cover what {method.name} gathers; choose another aggregator or method"
+        )
     work = computations.client_work(task, method, layout, specs)
     server_optimizer = method.server_optimizer()
     aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
@@ -138,7 +140,6 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         return tff.federated_zip((optimizer, aggregator.initialize()))
 
     optimizer_type = first_optimizer_state.type_signature.result
-
     server_update = (
         computations.server_update(method, layout, server_optimizer, optimizer_type, specs)
         if method.sends_weights
