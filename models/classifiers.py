@@ -18,7 +18,7 @@ from models.names import APPLICATIONS, HEADS, NAMES, check_head, check_name
 from models.resnet import resnet18_features
 from models.tiny import tiny_features
 
-__all__ = ["HEADS", "NAMES", "base_of", "build", "check_name", "embedding_model", "split_base"]
+__all__ = ["HEADS", "NAMES", "base_of", "build", "check_name", "split_base"]
 
 layers = tf.keras.layers
 
@@ -75,11 +75,6 @@ def split_base(model: tf.keras.Model) -> tuple[tf.keras.Model, tf.keras.Model]:
     for layer in model.layers[first:]:  # a head is a plain chain
         x = layer(x)
     return base, tf.keras.Model(features, x, name=f"{model.name}_head")
-
-
-def embedding_model(model: tf.keras.Model) -> tf.keras.Model:
-    """Image → what the classification layer sees (before dropout), sharing the model's layers."""
-    return tf.keras.Model(model.input, model.get_layer("embedding").output, name=f"{model.name}_embedding")
 
 
 def _check_input(name: str, shape: tuple[int, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
@@ -14,6 +15,12 @@ def with_embedding(model: tf.keras.Model) -> tf.keras.Model:
     for a head on stored feature maps.
     """
     return tf.keras.Model(model.input, [_embedding(model), model.output], name=f"{model.name}_with_embedding")
+
+
+@functools.lru_cache(maxsize=8)
+def embedding_of(model: tf.keras.Model) -> tf.keras.Model:
+    """Input → embedding, sharing the layers; the same for the same model, so that it is traced once."""
+    return tf.keras.Model(model.input, _embedding(model), name=f"{model.name}_embedding")
 
 
 def embedding_size(model: tf.keras.Model) -> int:

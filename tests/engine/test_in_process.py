@@ -1,5 +1,8 @@
 """The in-process engine: every intrinsic by hand, laziness, errors."""
 
+import gc
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +10,7 @@ import tensorflow_federated as tff
 
 from tffapps.engine import open_engine
 from tffapps.engine.in_process import ClientError
+from tffapps.engine.values import Later, Shelf
 
 AT_CLIENTS = tff.FederatedType(np.float32, tff.CLIENTS)
 AT_SERVER = tff.FederatedType(np.float32, tff.SERVER)
@@ -168,3 +172,47 @@ def test_the_context_is_gone_afterwards(in_process):
             assert tff.framework.get_context_stack().current is not before
         assert tff.framework.get_context_stack().current is before
     assert tff.framework.get_context_stack().current is not before
+
+
+@tff.tensorflow.computation(tff.TensorType(np.float32, [2]))
+def _plus_one(values):
+    return values + 1.0
+
+
+@tff.federated_computation(tff.FederatedType(tff.TensorType(np.float32, [2]), tff.CLIENTS))
+def _each_plus_one(values):
+    more = tff.federated_map(_plus_one, values)
+    return tff.federated_sum(more), more
+
+
+def test_what_is_made_later_comes_back_to_be_read_later(in_process):
+    """Nothing of one client is held while another one works: arguments are made in turn, results lie in files."""
+    asked, given = [], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+
+    def argument(client):
+        def make():
+            asked.append(client)
+            return np.array(given[client], np.float32)
+
+        return Later(make)
+
+    with in_process():
+        total, each = _each_plus_one([argument(client) for client in range(3)])
+        plain_total, plain = _each_plus_one([np.array(one, np.float32) for one in given])
+    assert sorted(set(asked)) == [0, 1, 2] and all(isinstance(one, Later) for one in each)
+    assert total.tolist() == plain_total.tolist() == [12, 15]
+    assert [one.make().tolist() for one in each] == [one.tolist() for one in plain] == [[2, 3], [4, 5], [6, 7]]
+
+
+def test_files_go_with_the_last_value():
+    shelf = Shelf()
+    folder = pathlib.Path(shelf._folder.name)
+    later = shelf.put({"a": np.arange(3), "b": [np.float32(2)]})
+    assert len(list(folder.iterdir())) == 1
+    del shelf
+    gc.collect()
+    back = later.make()
+    assert back["a"].tolist() == [0, 1, 2] and back["b"][0] == 2
+    del later, back
+    gc.collect()
+    assert not folder.exists()

@@ -57,7 +57,7 @@ def played(round_, data, rounds=2, engine="in-process", server_data=None):
             outcome = play(
                 round_, state, clients, number, len(clients), server_data and (lambda _: server_data), kept.__getitem__
             )
-            state, kept = outcome.state, {**kept, **outcome.kept}
+            state, kept = outcome.state, {**kept, **{place: one() for place, one in outcome.kept.items()}}
             states.append((state, dict(kept)))
     return states
 

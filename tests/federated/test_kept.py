@@ -89,7 +89,7 @@ def played(clients, rounds=2, engine="in-process", aggregator="mean", seed=0):
         for number in range(1, rounds + 1):
             outcome = play(round_, state, clients, number, 1, kept=room)
             state = outcome.state
-            room.values.update(outcome.kept)
+            room.values.update({place: one() for place, one in outcome.kept.items()})
     return state, outcome, room
 
 

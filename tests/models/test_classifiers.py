@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from models import classifiers
-from models.classifiers import NAMES, base_of, build, check_name, embedding_model, split_base
+from models.classifiers import NAMES, base_of, build, check_name, split_base
+from models.embedding import embedding_of
 
 
 def count(variables) -> int:
@@ -126,7 +127,7 @@ def test_split_and_embedding_share_the_model(head):
     np.testing.assert_array_equal(top(base(images)), model(images))
     assert [id(v) for v in base.weights + top.weights] == [id(v) for v in model.weights]
 
-    embedding = embedding_model(model)(images)
+    embedding = embedding_of(model)(images)
     assert embedding.shape == (2, {"gap": 32, "flatten256": 256}[head])
     np.testing.assert_array_equal(model.get_layer("classifier")(embedding), model(images))
     assert split_base(model)[1].output_shape == (None, 3)  # cutting twice is no different from cutting once

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.classifiers import build, embedding_model, split_base
-from models.embedding import embedding_size, with_embedding
+from models.classifiers import build, split_base
+from models.embedding import embedding_of, embedding_size, with_embedding
 from models.names import HEADS, NAMES
 
 IMAGES = np.random.default_rng(0).random((2, 32, 32, 3), dtype=np.float32)
@@ -23,7 +23,7 @@ def test_every_classifier(name, head):
     assert [id(variable) for variable in both.weights] == [id(variable) for variable in model.weights]
     if name in ("tiny", "resnet18"):
         embedding, probabilities = both(IMAGES, training=False)
-        np.testing.assert_array_equal(embedding, embedding_model(model)(IMAGES))
+        np.testing.assert_array_equal(embedding, embedding_of(model)(IMAGES))
         np.testing.assert_array_equal(probabilities, model(IMAGES))
 
 
@@ -32,7 +32,7 @@ def test_a_head_alone_with_dropout(head):
     model = build("tiny", input_shape=(32, 32, 3), classes=3, head=head, dropout=0.5)
     base, top = split_base(model)
     embedding, probabilities = with_embedding(top)(base(IMAGES))
-    np.testing.assert_array_equal(embedding, embedding_model(model)(IMAGES))
+    np.testing.assert_array_equal(embedding, embedding_of(model)(IMAGES))
     np.testing.assert_array_equal(probabilities, model(IMAGES))
     in_training, _ = with_embedding(top)(base(IMAGES), training=True)
     np.testing.assert_array_equal(in_training, embedding)  # dropout comes after it

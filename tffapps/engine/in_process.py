@@ -18,7 +18,7 @@ from tensorflow_federated import framework as _f
 from tffapps.engine import lowering
 from tffapps.engine.graph_function import GraphFunction
 from tffapps.engine.plan import Plan, Step
-from tffapps.engine.values import AtClients, Struct, egest, flatten, ingest, pack
+from tffapps.engine.values import AtClients, Shelf, Struct, any_later, egest, flatten, ingest, pack
 
 
 class ClientError(RuntimeError):
@@ -44,7 +44,8 @@ class InProcessContext(_f.SyncContext):
         value = None if parameter is None else ingest(arg, parameter, counts)
         if len(counts) > 1:
             raise ValueError(f"arguments placed at clients differ in length: {sorted(counts)}")
-        result = _Run(self, plan, value, counts.pop() if counts else 0).result()
+        shelf = Shelf() if any_later(arg) else None
+        result = _Run(self, plan, value, counts.pop() if counts else 0, shelf).result()
         if callable(result):  # a bare TensorFlow computation: nothing federated around it
             result = result() if parameter is None else result(value)
         return egest(result, comp.type_signature.result)
@@ -67,8 +68,11 @@ class InProcessContext(_f.SyncContext):
 class _Run:
     """One invocation of one computation."""
 
-    def __init__(self, context: InProcessContext, plan: Plan, parameter: Any, clients: int) -> None:
+    def __init__(
+        self, context: InProcessContext, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None = None
+    ) -> None:
         self._context = context
+        self._shelf = shelf  # where what is kept of each client goes, if it is not to be held
         self._plan = plan
         self._clients = clients
         self._client_steps = {step.name: step for step in plan.steps if step.at_clients}
@@ -86,7 +90,7 @@ class _Run:
                     self._known[step.name] = self._server_call(step.call)
             self._pass_over_clients(todo)
         for name, values in self._kept.items():
-            self._known[name] = AtClients(values)
+            self._known[name] = AtClients(values, member=self._client_steps[name].call.type_signature.member)
         return self.server_value(self._plan.result)
 
     def _pass_over_clients(self, todo: list[Step]) -> None:
@@ -100,11 +104,16 @@ class _Run:
                 for fold in folds:
                     fold.add(values.evaluate(fold.value))
                 for name in kept:
-                    self._kept[name].append(values[name])
+                    self._kept[name].append(self._put_away(name, values[name]))
             except Exception as error:
                 raise ClientError(client, error) from error
         for fold in folds:
             self._known[fold.name] = fold.report()
+
+    def _put_away(self, name: str, value: Any) -> Any:
+        if self._shelf is None:
+            return value
+        return self._shelf.put(egest(value, self._client_steps[name].call.type_signature.member))
 
     def _server_call(self, call: _f.Call) -> Any:
         if not isinstance(call.function, _f.Intrinsic):
@@ -148,8 +157,10 @@ class _Run:
 
     def kept_value(self, name: str, client: int) -> tuple[bool, Any]:
         """Whether an earlier pass kept this client's value, and the value."""
-        values = self._kept.get(name, ())
-        return (True, values[client]) if client < len(values) else (False, None)
+        values = self._kept.get(name, [])
+        if client >= len(values):
+            return False, None
+        return True, AtClients(values, member=self._client_steps[name].call.type_signature.member).of(client)
 
     def client_step(self, name: str) -> Step:
         return self._client_steps[name]

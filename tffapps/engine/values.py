@@ -7,18 +7,24 @@ Inside the engine a value is a tensor, a tf.data.Dataset, or a `Struct` of value
 from __future__ import annotations
 
 import dataclasses
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
+import tree
 from tensorflow_federated.python.common_libs.structure import Struct
 
 
 @dataclasses.dataclass(frozen=True)
 class Later:
-    """One client's argument that is made (read from a file, say) when its turn comes, and not held before or after."""
+    """One client's argument that is made (read from a file, say) when its turn comes, and not held before or after.
+
+    A computation that is called with such arguments gives what it returns of each client in the same way.
+    """
 
     make: Callable[[], Any]
 
@@ -62,10 +68,39 @@ def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
     raise NotImplementedError(f"arguments of type {value_type} are not supported by the in-process engine")
 
 
+def any_later(argument: Any) -> bool:
+    """Whether some of the arguments of a computation are made later."""
+    values = argument if isinstance(argument, Struct) else [argument]
+    lists = (value for value in values if isinstance(value, list))
+    return any(isinstance(value, Later) for values in lists for value in values)
+
+
+class Shelf:
+    """Files for values that are to be handed over one by one; they are gone with the last of them."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="tffapps-")
+        self._count = 0
+
+    def put(self, value: Any) -> Later:
+        """Writes the arrays of a Python value, and says how to have it back."""
+        leaves = tree.flatten(value)
+        file = os.path.join(self._folder.name, f"{self._count}.npz")
+        self._count += 1
+        np.savez(file, **{f"a{index}": leaf for index, leaf in enumerate(leaves)})
+        shape = tree.map_structure(lambda leaf: None, value)
+
+        def make(shelf: Shelf = self) -> Any:  # holds the shelf as long as the value may be wanted
+            with np.load(file, allow_pickle=False) as content:
+                return tree.unflatten_as(shape, [content[f"a{index}"] for index in range(len(leaves))])
+
+        return Later(make)
+
+
 def made(argument: Any) -> Any:
     """The arguments of a computation, as a `Struct`, with nothing left for later: for engines that must have all."""
     if not isinstance(argument, Struct):
-        return argument
+        return _all_made(argument) if isinstance(argument, list) else argument
     elements = tff.structure.iter_elements(argument)
     return Struct([(name, _all_made(value) if isinstance(value, list) else value) for name, value in elements])
 
@@ -104,7 +139,7 @@ def egest(value: Any, value_type: tff.Type) -> Any:
     """An engine value as what TFF's own contexts return: NumPy arrays in the containers of the type."""
     if isinstance(value_type, tff.FederatedType):
         if value_type.placement is tff.CLIENTS and not value_type.all_equal:
-            return [egest(one, value_type.member) for one in value.values]
+            return [one if isinstance(one, Later) else egest(one, value_type.member) for one in value.values]
         if isinstance(value, AtClients):
             value = value.of(0)
         return egest(value, value_type.member)

@@ -91,14 +91,14 @@ def examples_of(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def predict(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Labels (n,) and probabilities (n, classes) of a dataset of (images, labels) batches, in its order."""
+    """Labels (n,) and outputs, probabilities (n, classes), of a dataset of (images, labels) batches, in its order."""
     run = _compiled(model)
     labels = [np.zeros(0, np.int64)]
-    probabilities = [np.zeros((0, model.output_shape[-1]), np.float32)]
+    outputs = [np.zeros((0, model.output_shape[-1]), np.float32)]
     for images, batch_labels in dataset:
-        probabilities.append(run(images).numpy())
+        outputs.append(run(images).numpy())
         labels.append(batch_labels.numpy().astype(np.int64))
-    return np.concatenate(labels), np.concatenate(probabilities)
+    return np.concatenate(labels), np.concatenate(outputs)
 
 
 def finite_predictions(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:

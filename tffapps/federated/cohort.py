@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,9 @@ class Outcome:
     left_out: dict[str, str]  # name -> why
     reports: dict[str, dict[str, float]]  # name -> the client's report, of those that took part
     measurements: Any
-    # position -> what the client keeps for its next round, of those that took part; the others keep what they had
-    kept: dict[int, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    # position -> what the client keeps for its next round, of those that took part; the others keep what they had.
+    # Not read before it is asked for: clients may have whole models to themselves.
+    kept: Mapping[int, Callable[[], list[np.ndarray]]] = dataclasses.field(default_factory=dict)
 
 
 def play(
@@ -132,8 +133,13 @@ def _outcome(
     losses = [report["loss"] for report in reports.values()]
     mean = float(np.average(losses, weights=examples)) if reports else float("nan")
     pairs = zip(present, kept[0]) if kept else ()
-    own = {position: [np.asarray(a) for a in arrays] for position, arrays in pairs if clients[position].name in reports}
+    own = {place: functools.partial(_arrays, value) for place, value in pairs if clients[place].name in reports}
     return Outcome(state, int(sum(examples)), mean, len(reports), left_out, reports, measurements, own)
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    """What a client keeps, as an engine gives it."""
+    return [np.asarray(array) for array in (value.make() if isinstance(value, Later) else value)]
 
 
 def _first_line(message: object) -> str:

@@ -29,7 +29,8 @@ def train(
     clients: Sequence[Client],
     *,
     rounds: int,
-    evaluate: Callable[[list[np.ndarray], int], Metrics],
+    evaluate: Callable[[list[np.ndarray], int], Metrics] | None = None,
+    evaluate_state: Callable[[AnyState, int], Metrics] | None = None,
     engine: Engine,
     min_clients: int = 1,
     headline: str = "accuracy",
@@ -40,9 +41,9 @@ def train(
 ) -> list[np.ndarray]:
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights.
 
-    `evaluate` gives the metrics of weights after a round, `satisfied` whether they are good enough to stop at;
-    `seed` is for methods that draw random numbers. What clients keep between rounds lies in the run's folder and is
-    there before `evaluate` is called (`kept_weights`).
+    `evaluate` gives the metrics of weights after a round, `evaluate_state` those of the server's whole state;
+    `satisfied`, whether they are good enough to stop at; `seed` is for methods that draw random numbers. What clients
+    keep between rounds lies in the run's folder and is there before metrics are asked for (`kept_weights`).
     """
     state = round_.start(weights, seed)
     done, state = _resume(run, state)
@@ -57,10 +58,12 @@ def train(
                 lambda position: run.kept(position) or first_kept,
             )  # fmt: skip
             state = outcome.state
-            for position, arrays in outcome.kept.items():
-                run.keep(number, position, arrays)
+            for position, kept in outcome.kept.items():
+                run.keep(number, position, kept())
             trained = time.perf_counter()
-            metrics = evaluate(round_.result(state), number)
+            metrics = evaluate_state(state, number) if evaluate_state else {}
+            if evaluate is not None:
+                metrics |= evaluate(round_.result(state), number)
             row = _row(number, metrics, outcome, round_, len(clients))
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
