@@ -72,17 +72,26 @@ class App:
 
 def main(app: App, arguments: Sequence[str] | None = None) -> int:
     """Runs an application; returns its exit status."""
+
+    def work() -> None:
+        values = parse(app, arguments)
+        quiet()
+        app.work(values)
+
+    return guarded(app.name, work, "stopped by Ctrl-C; the same command goes on from the last finished round")
+
+
+def guarded(name: str, work: Callable[[], None], interrupted: str = "stopped by Ctrl-C") -> int:
+    """Does the work of a command; what a user can do something about becomes one line and an exit status."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        values = parse(app, arguments)
-        _quiet()
-        app.work(values)
+        work()
     except UserError as error:
-        return _say(app, f"error: {error}", 2)
+        return _say(name, f"error: {error}", 2)
     except RunStopped as error:
-        return _say(app, f"stopped: {error}", 3)
+        return _say(name, f"stopped: {error}", 3)
     except KeyboardInterrupt:
-        return _say(app, "stopped by Ctrl-C; the same command goes on from the last finished round", 130)
+        return _say(name, interrupted, 130)
     return 0
 
 
@@ -212,7 +221,7 @@ def _reader(field: dataclasses.Field) -> Callable[[str], Any]:
     return type(field.default)
 
 
-def _quiet() -> None:
+def quiet() -> None:
     """TensorFlow and its parts write pages to stderr that tell a user nothing."""
     import logging
     import os
@@ -225,8 +234,8 @@ def _quiet() -> None:
     logging.getLogger("absl").setLevel(logging.CRITICAL)
 
 
-def _say(app: App, message: str, status: int) -> int:
-    print(f"tffapps.{app.name}: {message}", file=sys.stderr)
+def _say(name: str, message: str, status: int) -> int:
+    print(f"tffapps.{name}: {message}", file=sys.stderr)
     return status
 
 

@@ -47,10 +47,8 @@ def leave_out(manifest: pd.DataFrame, listed: Path, noun: str) -> pd.DataFrame:
     write_table(listed, dropped)
     if len(dropped):
         first = dropped.iloc[0]
-        print(
-            f"{len(dropped)} of {len(manifest)} {noun} cannot be read, listed in {listed}; {first.path}: {first.reason}",
-            file=sys.stderr,
-        )
+        counted = f"{len(dropped)} of {len(manifest)} {noun} cannot be read, listed in {listed}"
+        print(f"{counted}; {first.path}: {first.reason}", file=sys.stderr)
     return table
 
 

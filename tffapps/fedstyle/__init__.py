@@ -1,0 +1,145 @@
+"""FedStyle, `python -m tffapps.fedstyle`: which artist made this picture; every client is one artist.
+
+  local      the server alone, on the public pictures
+  fedavg     FedAvg
+  fedprox    FedAvg with a proximal term
+  fedproto   prototypes instead of weights; every client has a model of its own
+  fpl        FedAvg, drawn to clustered prototypes
+  fedstyle   styles beside weights, and a server that trains on the public pictures
+`python -m tffapps.fedstyle query PICTURE…` asks the model that fedstyle has trained.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from models.names import HEADS, NAMES
+from tffapps import cli
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.fedproto import FedProto
+from tffapps.federated.fedprox import FedProx
+from tffapps.federated.fedstyle import FedStyle
+from tffapps.federated.fpl import FPL
+from tffapps.settings import pick, setting
+
+METHODS = ("local", "fedavg", "fedprox", "fedproto", "fpl", "fedstyle")
+STUDIES = ("scalability", "ablation", "heterogeneity", "cloaking")
+METRICS = ("accuracy", "macro_f1")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
+    size: int = setting(224, "pictures are resized to this many pixels on a side", least=16)
+    head: str = setting("gap", "global average pooling, or flatten and 256 units", choices=HEADS)
+    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    rounds: int = setting(100, "rounds (paper)", least=1)
+    epochs: int = setting(5, "local epochs a round (paper)", least=1)
+    public_epochs: int = setting(5, "the server's epochs a round, on the public pictures", least=1)
+    batch: int = setting(32, "pictures a batch (paper)", least=1)
+    last_rounds: int = setting(10, "scores are means over this many last rounds (paper)", least=1)
+    artists: int = setting(18, "the first so many artists take part (paper); 0: all", least=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyFlags:
+    """What is looked at beside the comparison, and the stand-in."""
+
+    studies: tuple[str, ...] = setting(STUDIES, f"which of {', '.join(STUDIES)}; none", metavar="A,B")
+    study_seeds: int = setting(0, "so many of the seeds in studies; 0: all", least=0)
+    scalability: tuple[int, ...] = setting((20, 22, 24, 26), "numbers of artists (paper)", metavar="20,22", least=2)
+    alphas: tuple[float, ...] = setting((1.0, 0.1), "of the Dirichlet distributions", metavar="1,0.1", above=0)
+    cloaked: tuple[float, ...] = setting(
+        (0.0, 0.25, 0.5, 0.75, 1.0), "shares of training pictures that are cloaked", metavar="0,0.5", least=0, most=1
+    )
+    cloak_artists: int = setting(5, "artists whose pictures are cloaked (paper)", least=2)
+    cloak_pictures: int = setting(40, "pictures of each of them (paper)", least=2)
+    cloak_epsilon: int = setting(8, "grey levels that a cloak may move a pixel", least=0, most=255)
+    cloak_steps: int = setting(20, "steps of making a cloak", least=1)
+    vgg_weights: str = setting("random", "of the cloak's VGG-19", metavar="imagenet|random|FILE")
+    vgg_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
+    standin_artists: int = setting(26, "stand-in: artists", least=2)
+    standin_pictures: int = setting(60, "stand-in: pictures of each", least=5)
+    standin_size: int = setting(128, "stand-in: pixels on a side", least=32)
+    standin_close: int = setting(2, "stand-in: pairs of artists with the same palette", least=0)
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "model": "tiny",
+        "size": 32,
+        "rounds": 2,
+        "epochs": 1,
+        "public_epochs": 1,
+        "batch": 8,
+        "last_rounds": 2,
+        "learning_rate": 0.05,
+        "momentum": 0.5,
+        "style_ce": 1.0,
+        "style_mse": 2.0,
+        "style_server_ce": 1.0,
+        "embedding_statistics": "batch",
+        "seeds": (0,),
+        "artists": 2,
+        "scalability": (3,),
+        "alphas": (1.0,),
+        "cloaked": (0.0, 1.0),
+        "cloak_artists": 2,
+        "cloak_pictures": 6,
+        "cloak_steps": 2,
+        "vgg_width": 4,
+        "standin_artists": 3,
+        "standin_pictures": 12,
+        "standin_size": 32,
+        "standin_close": 0,
+    },
+    "demo": {
+        "model": "tiny",
+        "size": 32,
+        "rounds": 8,
+        "epochs": 2,
+        "public_epochs": 4,
+        "batch": 16,
+        "last_rounds": 3,
+        "learning_rate": 0.05,
+        "momentum": 0.5,
+        "style_ce": 1.0,
+        "style_mse": 2.0,
+        "style_server_ce": 1.0,
+        "embedding_statistics": "batch",
+        "artists": 8,
+        "study_seeds": 1,
+        "scalability": (10,),
+        "alphas": (0.3,),
+        "cloaked": (0.0, 0.5, 1.0),
+        "vgg_width": 8,
+        "standin_artists": 10,
+        "standin_pictures": 50,
+        "standin_size": 64,
+        "standin_close": 1,
+    },
+    "paper": {"momentum": 0.5, "embedding_statistics": "batch"},  # else styles of a fresh ResNet-18 run away
+}
+
+
+def work(values: dict[str, Any]) -> None:
+    from tffapps.fedstyle import runs  # imports TensorFlow
+
+    runs.run_all(values)
+
+
+APP = cli.App(
+    name="fedstyle",
+    description="Which artist made this picture: FedStyle and its rivals, every client one artist. "
+    "With a trained model: python -m tffapps.fedstyle query PICTURE…",
+    settings=(Settings, StudyFlags, Aggregation, FedProx, FedProto, FPL, FedStyle),
+    profiles=PROFILES,
+    methods=METHODS,
+    work=work,
+    narrowed=(("study", "studies"),),
+)
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    return pick(Settings, values)

@@ -1,0 +1,104 @@
+"""The trained global model as one file that can be asked anywhere: no pickle, no code in it.
+
+about      JSON: network, size, head, artists, …
+w0 … wN    the network's weights
+styles     float32 (artists, d): the global styles; zeros where there is none
+there      float32 (artists): 1 where there is one
+samples    uint8 (artists, k, 64, 64, 3): public pictures of each artist, small, to show
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import shutil
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+
+from tffapps.data.made import stacks
+from tffapps.errors import UserError
+from tffapps.fedstyle.data import Federation
+from tffapps.files import replacing
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from tffapps.federated.embeddings import Means
+
+FILE = "model.npz"
+_SAMPLES, _SIDE = 3, 64
+
+
+@dataclasses.dataclass(frozen=True)
+class GlobalModel:
+    artists: list[str]
+    network: tf.keras.Model
+    size: int
+    styles: np.ndarray
+    there: np.ndarray
+    samples: np.ndarray
+
+
+def save(
+    folder: pathlib.Path, network: tf.keras.Model, styles: Means, federation: Federation, about: dict[str, Any]
+) -> None:
+    artists = federation.classes
+    public = federation.part("public")
+    samples = np.full((len(artists), _SAMPLES, _SIDE, _SIDE, 3), 255, np.uint8)
+    for place, artist in enumerate(artists):
+        paths = list(public.path[public.label == artist][:_SAMPLES])
+        for places, images in stacks(paths, rejects={}):
+            for row, image in zip(places, images):
+                samples[place, row] = square(image, _SIDE)
+    weights = {f"w{number}": value for number, value in enumerate(network.get_weights())}
+    text = json.dumps({**about, "artists": artists}, sort_keys=True)
+    with replacing(folder / FILE, "wb") as file:
+        np.savez(
+            file, about=np.array(text), styles=np.asarray(styles.values), there=np.asarray(styles.there),
+            samples=samples, **weights,
+        )  # fmt: skip
+
+
+def publish(run: pathlib.Path, folder: pathlib.Path) -> None:
+    """From a run's folder to where it is looked for."""
+    with open(run / FILE, "rb") as source, replacing(folder / FILE, "wb") as target:
+        shutil.copyfileobj(source, target)
+
+
+def load(file: pathlib.Path) -> GlobalModel:
+    from models import classifiers
+
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            about = json.loads(str(content["about"]))
+            weights = [content[f"w{number}"] for number in range(sum(name[0] == "w" for name in content.files))]
+            styles, there, samples = (content[name] for name in ("styles", "there", "samples"))
+        artists, size = [str(name) for name in about["artists"]], int(about["size"])
+        if not len(artists) == len(styles) == len(there) == len(samples):
+            raise ValueError("its parts are of different numbers of artists")
+        network = classifiers.build(
+            about["model"], input_shape=(size, size, 3), classes=len(artists), head=about["head"]
+        )
+        if not all(np.isfinite(value).all() for value in (*weights, styles)):
+            raise ValueError("it holds values that are not finite")
+        network.set_weights(weights)
+    except FileNotFoundError:
+        raise UserError(
+            f"{file}: no trained model there; run python -m tffapps.fedstyle first, or say where with --model"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise UserError(f"{file}: not a model of tffapps.fedstyle ({reason}); train again, or fetch it again") from None
+    return GlobalModel(artists, network, size, styles, there, samples)
+
+
+def square(image: np.ndarray, side: int) -> np.ndarray:
+    """The middle of a picture, not distorted."""
+    height, width = image.shape[:2]
+    least = min(height, width)
+    top, left = (height - least) // 2, (width - least) // 2
+    return cv2.resize(image[top : top + least, left : left + least], (side, side), interpolation=cv2.INTER_AREA)

@@ -1,0 +1,129 @@
+"""The tables of `results/fedstyle/`: means over the last rounds of every run, then over seeds."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from tffapps.data import artists
+from tffapps.fedstyle import METRICS, paper
+from tffapps.fedstyle.asked import RANKINGS, Answers
+from tffapps.fedstyle.data import Federation
+from tffapps.files import short
+from tffapps.results import over_seeds, with_paper, write_table
+
+if TYPE_CHECKING:
+    from tffapps.fedstyle.runs import Record
+
+_TOP = 3  # artists that queries.csv names
+
+
+def write_all(
+    folder: pathlib.Path,
+    federation: Federation,
+    records: Sequence[Record],
+    answers: Answers | None,
+    last: int,
+    what_ran: dict[str, str],
+) -> None:
+    scores = scores_of(records, last)
+    write_table(folder / "data.csv", artists.distribution(federation.table), data=what_ran["data"])
+    found = {
+        "comparison": comparison(scores),
+        "table1_scalability": scalability(scores),
+        "ablation": ablation(scores),
+        "heterogeneity": heterogeneity(scores),
+        "cloaking": cloaking(scores),
+    }
+    for name, table in found.items():
+        if len(table):
+            write_table(folder / f"{name}.csv", table, **what_ran)
+    if answers is not None:
+        write_table(folder / "queries.csv", queries(answers), **what_ran)
+    print(found["comparison"].drop(columns=["seeds"]).to_string(index=False, float_format="{:.4f}".format))
+    print(f"tables and figures: {folder}")
+
+
+def scores_of(records: Sequence[Record], last: int) -> pd.DataFrame:
+    rows = []
+    for record in records:
+        end = record.rounds.tail(last)
+        bytes_ = record.rounds[["bytes_down", "bytes_up"]].sum().sum() / record.artists
+        rows.append(
+            {
+                "study": record.study, "variant": record.variant, "method": record.method, "artists": record.artists,
+                "seed": record.seed, "rounds": len(record.rounds), "bytes_per_client": bytes_,
+                **end[list(METRICS)].mean(), "last_accuracy": record.rounds.accuracy.iloc[-1],
+            }
+        )  # fmt: skip
+    keys = ["study", "variant", "method", "artists", "rounds", "bytes_per_client"]
+    return over_seeds(pd.DataFrame(rows), keys, (*METRICS, "last_accuracy"))
+
+
+def comparison(scores: pd.DataFrame) -> pd.DataFrame:
+    """Figure 3. What crosses the network is nothing for local, which is at the server."""
+    table = _of(scores, "comparison")
+    table.loc[table.method == "local", "bytes_per_client"] = 0
+    return with_paper(table, {(name,): value for name, value in paper.ARTISTSTYLE.items()}, ["method"])
+
+
+def scalability(scores: pd.DataFrame) -> pd.DataFrame:
+    table = _of(scores, "scalability").drop(columns="bytes_per_client")
+    for place, metric in enumerate(METRICS):
+        values = {(n, name): pair[place] for n, by in paper.SCALABILITY.items() for name, pair in by.items()}
+        table = with_paper(table, values, ["artists", "method"], f"paper_{metric}")
+    return table
+
+
+def ablation(scores: pd.DataFrame) -> pd.DataFrame:
+    """Figure 4; the whole method first, on the seeds of the others."""
+    table = _of(scores, "ablation", "variant")
+    if not len(table):
+        return table
+    whole = _of(scores, "comparison")
+    whole = whole[whole.method == "fedstyle"].assign(variant="all losses")
+    return pd.concat([whole, table], ignore_index=True)[table.columns].drop(columns="bytes_per_client")
+
+
+def heterogeneity(scores: pd.DataFrame) -> pd.DataFrame:
+    """Figure 1(b); the setting of one artist each from the comparison."""
+    table = _of(scores, "heterogeneity", "variant")
+    if not len(table):
+        return table
+    single = _of(scores, "comparison")
+    single = single[single.method.isin(set(table.method))].assign(variant="one artist each")
+    table = pd.concat([table, single], ignore_index=True)[table.columns]
+    return table.rename(columns={"variant": "dealt"}).drop(columns="bytes_per_client")
+
+
+def cloaking(scores: pd.DataFrame) -> pd.DataFrame:
+    """Figure 1(a)"""
+    table = _of(scores, "cloaking", "variant").rename(columns={"variant": "cloaked"})
+    return table.drop(columns="bytes_per_client")
+
+
+def queries(answers: Answers) -> pd.DataFrame:
+    """One row for each test picture: where the right artist came, and who came first."""
+    by = {how: answers.right_ranks(how) for how in RANKINGS}
+    order = answers.ranking()
+    rows = []
+    for row, path in enumerate(answers.paths):
+        line: dict[str, Any] = {"picture": short(path), "artist": answers.known[row]}
+        line |= {f"rank_by_{how}": ranks[row] for how, ranks in by.items()}
+        for rank, place in enumerate(order[row][:_TOP], start=1):
+            line |= {
+                f"artist{rank}": answers.model.artists[place],
+                f"probability{rank}": answers.probabilities[row, place],
+                f"cosine{rank}": answers.cosines[row, place],
+            }
+        rows.append(line)
+    return pd.DataFrame(rows).assign(chance_first=1 / len(answers.model.artists))
+
+
+def _of(scores: pd.DataFrame, study: str, *more: str) -> pd.DataFrame:
+    table = scores[scores.study == study].drop(columns="study")
+    return (table if more else table.drop(columns="variant")).reset_index(drop=True).replace({None: np.nan})
