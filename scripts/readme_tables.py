@@ -147,6 +147,90 @@ def stains() -> str:
     return _markdown(columns, rows)
 
 
+def fnst() -> str:
+    return _fnst(ROOT / "results" / "fnst", paper=True)
+
+
+def fnst_real() -> str:
+    return _fnst(ROOT / "results" / "real" / "fnst", paper=False)
+
+
+def _fnst(folder: pathlib.Path, paper: bool) -> str:
+    """Best-AUC rows, and the macro F1 of the last round."""
+    names = ("table1_centralised", "table2_single_and_federated", "table3_fnst")
+    table = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in names]).fillna({"augmentation": ""})
+    columns = ["method", "rare images", "accuracy", "macro F1", "AUC", "macro F1, last round"]
+    columns += ["paper: accuracy", "F1", "AUC"] if paper else []
+    rows = []
+    for keys, part in table.groupby(["method", "site", "rare", "augmentation"], sort=False, dropna=False):
+        best, last = (next(part[part.chosen == chosen].itertuples()) for chosen in ("best AUC", "last"))
+        method = f"{keys[0]}: {keys[1]}" if keys[0] == "separate" else f"{keys[0]} {keys[3]}".strip()
+        ours = [*(_mean(best, metric) for metric in ("accuracy", "macro_f1", "auroc")), _mean(last, "macro_f1")]
+        theirs = [getattr(best, f"paper_{metric}") for metric in ("accuracy", "macro_f1", "auroc")] if paper else []
+        rare = "" if pd.isna(keys[2]) else f"{keys[2]:.0f}"
+        rows.append([method, rare, *ours, *("" if pd.isna(value) else f"{value:.3f}" for value in theirs)])
+    return _markdown(columns, rows)
+
+
+def gram_attack() -> str:
+    columns = ["data, VGG-19", "attacker has", "looks for", "right first", "chance", "in first five", "chance", "SSIM"]
+    rows = []
+    for folder in ("fnst", "real/fnst"):
+        for row in pd.read_csv(ROOT / "results" / folder / "gram_attack.csv").itertuples():
+            shares = (row.first, row.chance_first, row.first_five, row.chance_first_five)
+            similar = "" if pd.isna(row.ssim_own) else f"{row.ssim_own:.3f} (others {row.ssim_other:.3f})"
+            what = [f"{row.data}, {row.vgg}", row.attack, row.how]
+            rows.append([*what, *(f"{share:.1%}" for share in shares), similar])
+    return _markdown(columns, rows)
+
+
+def style() -> str:
+    table = pd.read_csv(ROOT / "results" / "benchmarks" / "style.csv")
+    rows = [
+        [r.contender, str(r.images), f"{r.image_steps_per_second:.2f}", f"{r.of_bare_pass:.2f}"]
+        for r in table.itertuples()
+    ]
+    return _markdown(["", "images a batch", "image steps/s", "of the bare pass"], rows)
+
+
+def fedstyle() -> str:
+    return _fedstyle(ROOT / "results" / "fedstyle", paper=True)
+
+
+def fedstyle_real() -> str:
+    return _fedstyle(ROOT / "results" / "real" / "fedstyle", paper=False)
+
+
+def _fedstyle(folder: pathlib.Path, paper: bool) -> str:
+    columns = ["method", "accuracy", "macro F1", "sent and received by a client"] + ["paper: accuracy"] * paper
+    rows = []
+    for row in pd.read_csv(folder / "comparison.csv").itertuples():
+        sent = "nothing" if not row.bytes_per_client else f"{row.bytes_per_client / 1e6:,.2f} MB"
+        ours = [row.method, _mean(row, "accuracy"), _mean(row, "macro_f1"), sent]
+        rows.append([*ours, f"{row.paper:.3f}"] if paper else ours)
+    return _markdown(columns, rows)
+
+
+def fedstyle_studies() -> str:
+    """Scalability, ablation, heterogeneity and cloaking, one line each run."""
+    rows = []
+    for name, what in (
+        ("table1_scalability", "artists"),
+        ("ablation", "variant"),
+        ("heterogeneity", "dealt"),
+        ("cloaking", "cloaked"),
+    ):
+        table = pd.read_csv(ROOT / "results" / "fedstyle" / f"{name}.csv")
+        for variant, part in table.groupby(what, sort=False):
+            shown = f"{variant:.0%}" if what == "cloaked" else str(variant)
+            if what in ("variant", "cloaked"):
+                scores = ", ".join(f"{row.accuracy:.3f}" for row in part.itertuples())
+            else:
+                scores = ", ".join(f"{row.method} {row.accuracy:.3f}" for row in part.itertuples())
+            rows.append([name.replace("table1_", ""), shown, scores])
+    return _markdown(["study", "setting", "accuracy"], rows)
+
+
 def _mean(row, metric: str) -> str:
     spread = getattr(row, f"{metric}_std")
     return f"{getattr(row, metric):.3f}" + ("" if pd.isna(spread) else f" ± {spread:.3f}")
@@ -168,6 +252,13 @@ TABLES = {
     "fedsda_left_out": fedsda_left_out,
     "stain_models": stain_models,
     "stains": stains,
+    "fnst": fnst,
+    "fnst_real": fnst_real,
+    "gram_attack": gram_attack,
+    "style": style,
+    "fedstyle": fedstyle,
+    "fedstyle_real": fedstyle_real,
+    "fedstyle_studies": fedstyle_studies,
 }
 
 

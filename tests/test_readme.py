@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tffapps import classify, cli, fedsda, plfl
+from tffapps import classify, cli, fedsda, fnst, plfl
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -25,9 +25,9 @@ def test_tables_come_from_the_results():
 
 
 def test_every_flag_named_is_one():
-    fields = {**classify.APP.fields(), **plfl.APP.fields(), **fedsda.APP.fields()}
+    fields = {name for app in (classify, plfl, fedsda, fnst) for name in app.APP.fields()}
     known = {"--" + name.replace("_", "-") for name in fields} | {"--profile", "--settings", "--fresh"}
-    elsewhere = {"--help", "--no-deps", "--steps", "--target"}
+    elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     assert named - elsewhere <= known
 
@@ -48,3 +48,9 @@ def test_the_command_for_patches_parses():
     line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.fedsda --data"))
     values = cli.parse(fedsda.APP, line.split()[3:])
     assert values["model"] == "densenet121" and values["diffusion_rounds"] == 3 and values["rounds"] == 100
+
+
+def test_the_command_for_chaoyang_parses():
+    line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.fnst --data"))
+    values = cli.parse(fnst.APP, line.split()[3:])
+    assert values["model"] == "resnet18" and values["rounds"] == 50 and values["vgg_weights"] == "imagenet"

@@ -128,39 +128,36 @@ def test_the_same_command_again_repeats_nothing(whole, here, capsys):
 
 
 def test_a_killed_command_ends_like_one_that_was_not(whole, here):
-    """Killed while clients make images and again in a federation; then the same command to its end."""
+    """Killed while clients make images; then the same command to its end."""
     arguments = [*SMOKE, "--methods", "fnst", "--no-attack", "--results", "killed"]
     code = (
         "import os, signal, sys\n"
         "from tffapps import cli, fnst\n"
-        "from tffapps.{module} import {name} as old\n"
-        "import tffapps.{module} as module\n"
-        "count = 0\n"
-        "def new(*a, **k):\n"
+        "from tffapps.data import made\n"
+        "count, old = 0, made.store\n"
+        "def store(*a, **k):\n"
         "    global count\n"
         "    count += 1\n"
-        "    if count == {at}: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    if count == 17: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return old(*a, **k)\n"
-        "module.{name} = new\n"
+        "made.store = store\n"
         "sys.exit(cli.main(fnst.APP, sys.argv[1:]))\n"
     )
     shutil.rmtree("data/cache/styled")
-    for module, name, at in (("data.made", "store", 17), ("federated.training", "play", 2)):
-        script = code.format(module=module, name=name, at=at)
-        done = subprocess.run([sys.executable, "-c", script, *arguments], env=environment(), capture_output=True)
-        assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], env=environment(), capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
     call(*arguments)
     found, expected = (record(folder, "fnst-S2C2-seed0") for folder in (here / "killed" / "fnst", whole))
     assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
 
 
-def test_a_stored_run_again(whole, here):
+def test_a_stored_run_is_run_again_alone(whole):
+    (settings,) = whole.glob("runs/fnst-S2C2-seed0-*/settings.json")
+    values = cli.parse(APP, ["--settings", str(settings)])
+    assert values["methods"] == ("fnst",) and values["augmentations"] == ("S2C2",) and values["rare"] == (2,)
     (settings,) = whole.glob("runs/fedavg-rare2-seed0-*/settings.json")
-    call("--settings", str(settings))
-    again = here / "whole-again" / "fnst"
-    assert [folder.name.rpartition("-")[0] for folder in again.glob("runs/*")] == ["fedavg-rare2-seed0"]
-    found, expected = (record(folder, "fedavg-rare2-seed0") for folder in (again, whole))
-    assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
+    values = cli.parse(APP, ["--settings", str(settings)])
+    assert values["methods"] == ("fedavg",) and values["seeds"] == (0,) and values["results"] == "whole-again"
 
 
 def write(folder: pathlib.Path, clients: dict[str, dict[str, int]]) -> pathlib.Path:
@@ -179,7 +176,16 @@ def write(folder: pathlib.Path, clients: dict[str, dict[str, int]]) -> pathlib.P
 
 def test_sites_of_ones_own_keep_their_clients(tmp_path, here):
     file = write(tmp_path, {"north": {"good": 6, "bad": 2}, "south": {"good": 2, "bad": 5}})
-    call(*SMOKE, "--data", str(file), "--results", str(tmp_path / "own"), "--methods", "separate,fedavg,fnst")
+    call(
+        *SMOKE,
+        "--data",
+        str(file),
+        "--results",
+        str(tmp_path / "own"),
+        "--methods",
+        "separate,fedavg,fnst",
+        "--no-attack",
+    )
     results = tmp_path / "own" / "fnst"
     second, third = (pd.read_csv(results / f"{name}.csv") for name in list(TABLES)[3:5])
     assert set(second.site) == {"north", "south", "federation"} and second.rare.isna().all()
