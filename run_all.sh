@@ -5,6 +5,6 @@ set -eu
 cd "$(dirname "$0")"
 . scripts/setup.sh requirements.txt
 "$PYTHON" -m tffapps.doctor
-for app in classify plfl fedsda fnst; do
+for app in classify plfl fedsda fnst fedstyle; do
   "$PYTHON" -m "tffapps.$app" "$@"
 done

@@ -34,19 +34,21 @@ def main() -> None:
 
     import pandas as pd
 
-    rows = []
-    for name, images, steps, work in _contenders(options):
+    contenders = _contenders(options)
+    for name, images, steps, work in contenders:
         print(f"{name}: {images} image(s), {steps} steps", file=sys.stderr, flush=True)
         work()  # traced, and memory warmed up
-        seconds = min(_seconds(work) for _ in range(options.repeats))
-        rows.append(
-            {
-                "contender": name,
-                "images": images,
-                "steps": steps,
-                "image_steps_per_second": round(images * steps / seconds, 2),
-            }
-        )
+    # In turn: whatever else slows the machine down for a while slows them all.
+    passes = [[_seconds(work) for *_, work in contenders] for _ in range(options.repeats)]
+    rows = [
+        {
+            "contender": name,
+            "images": images,
+            "steps": steps,
+            "image_steps_per_second": round(images * steps / min(seconds), 2),
+        }
+        for (name, images, steps, _), seconds in zip(contenders, zip(*passes))
+    ]
     table = pd.DataFrame(rows)
     table["of_bare_pass"] = (table["image_steps_per_second"] / table["image_steps_per_second"][1]).round(3)
     options.out.parent.mkdir(parents=True, exist_ok=True)

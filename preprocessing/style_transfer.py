@@ -153,8 +153,21 @@ def content_loss(features: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 
 def layer_loss(features: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """E of Eq. 5 for each image (k,): activations (k, height, width, c) against Gram matrices (k, c, c)."""
-    size = tf.cast(tf.reduce_prod(tf.shape(features)[1:]), tf.float32)  # N M; first, for squares stay small then
-    return tf.reduce_sum(tf.square((gram(features) - wanted) / (2.0 * size)), axis=[1, 2])
+
+    @tf.custom_gradient
+    def loss(features: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        size = tf.cast(tf.reduce_prod(tf.shape(features)[1:]), tf.float32)  # N M; first, for squares stay small then
+        apart = (gram(features) - wanted) / (2.0 * size)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            """F (G − A) / (N M)²: one product, where TensorFlow would make two, for each factor of F Fᵀ."""
+            flat = tf.reshape(features, [tf.shape(features)[0], -1, features.shape[-1]])
+            slope = tf.matmul(flat, apart * (2.0 / size) * upstream[:, tf.newaxis, tf.newaxis])
+            return tf.reshape(slope, tf.shape(features))
+
+        return tf.reduce_sum(tf.square(apart), axis=[1, 2]), gradient
+
+    return loss(features)
 
 
 def style_loss(levels: Sequence[tf.Tensor], wanted: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tffapps import classify, cli, fedsda, fnst, plfl
+from tffapps import classify, cli, fedsda, fedstyle, fnst, plfl
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -25,9 +25,9 @@ def test_tables_come_from_the_results():
 
 
 def test_every_flag_named_is_one():
-    fields = {name for app in (classify, plfl, fedsda, fnst) for name in app.APP.fields()}
+    fields = {name for app in (classify, plfl, fedsda, fnst, fedstyle) for name in app.APP.fields()}
     known = {"--" + name.replace("_", "-") for name in fields} | {"--profile", "--settings", "--fresh"}
-    elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack"}
+    elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack", "--top", "--by"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     assert named - elsewhere <= known
 
@@ -54,3 +54,9 @@ def test_the_command_for_chaoyang_parses():
     line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.fnst --data"))
     values = cli.parse(fnst.APP, line.split()[3:])
     assert values["model"] == "resnet18" and values["rounds"] == 50 and values["vgg_weights"] == "imagenet"
+
+
+def test_the_command_for_artists_parses():
+    line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.fedstyle --data"))
+    values = cli.parse(fedstyle.APP, line.partition("#")[0].split()[3:])
+    assert values["model"] == "resnet18" and values["rounds"] == 100 and values["scalability"] == (20, 22, 24, 26)

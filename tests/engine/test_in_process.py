@@ -2,6 +2,7 @@
 
 import gc
 import pathlib
+import weakref
 
 import numpy as np
 import pytest
@@ -207,7 +208,10 @@ def test_what_is_made_later_comes_back_to_be_read_later(in_process):
 def test_files_go_with_the_last_value():
     shelf = Shelf()
     folder = pathlib.Path(shelf._folder.name)
-    later = shelf.put({"a": np.arange(3), "b": [np.float32(2)]})
+    array = np.arange(3)
+    later, held = shelf.put({"a": array, "b": [np.float32(2)]}), weakref.ref(array)
+    del array
+    assert held() is None  # the arrays are in the file alone
     assert len(list(folder.iterdir())) == 1
     del shelf
     gc.collect()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-import signal
 import subprocess
 import sys
 
@@ -15,10 +13,10 @@ import pandas as pd
 import pytest
 
 from models import inception
+from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
-from tests.test_commands import PROBE, environment
+from tests.test_commands import environment
 from tffapps import cli
-from tffapps.federated.training import MEASURED_COLUMNS
 from tffapps.fedsda import APP, METHODS, SIDES
 
 SMOKE = ["--profile", "smoke"]
@@ -52,18 +50,12 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("place")
 
 
-_INCEPTION = functools.cache(inception.build)
-
-
-@contextlib.contextmanager
-def working_in(folder):
-    """For calls in this process: they share Inception, which takes seconds to build and is never trained."""
-    handler = signal.getsignal(signal.SIGTERM)
+@pytest.fixture(scope="module", autouse=True)
+def one_inception():
+    """Takes seconds to build, and is never trained."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(inception, "build", _INCEPTION)
-        yield folder
-    signal.signal(signal.SIGTERM, handler)
+        patch.setattr(inception, "build", functools.cache(inception.build))
+        yield
 
 
 @pytest.fixture
@@ -84,22 +76,8 @@ def whole(place):
     return place / "whole" / "fedsda"
 
 
-def record(results, run):
-    """(the rounds of a run, its last weights)"""
-    (folder,) = results.glob(f"runs/{run}-????????")
-    (file,) = folder.glob("checkpoint-*.npz")
-    with np.load(file) as content:
-        weights = [content[name] for name in content.files]
-    return pd.read_csv(folder / "rounds.csv").drop(columns=list(MEASURED_COLUMNS)), weights
-
-
 def test_help_does_not_wait_for_tensorflow():
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE.format(module="tffapps.fedsda")],
-        env=environment(), capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert "usage: python -m tffapps.fedsda" in done.stdout and "--ccst-alpha" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
+    check_help("tffapps.fedsda", "--ccst-alpha")
 
 
 def test_every_table_is_there_and_says_what_ran(whole):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import shutil
@@ -15,11 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
-from tests.test_commands import PROBE, environment
+from tests.test_commands import environment
 from tffapps import cli
-from tffapps.federated.training import MEASURED_COLUMNS
-from tffapps.fedstyle import APP, METHODS, query
+from tffapps.fedstyle import APP, METHODS, query, runs
 
 SMOKE = ["--profile", "smoke"]
 BRIEF = [*SMOKE, "--studies", "none"]
@@ -41,15 +40,6 @@ TABLES = {
     ],
 }  # fmt: skip
 FIGURES = ("artists", "comparison", "sheet-1")
-
-
-@contextlib.contextmanager
-def working_in(folder):
-    handler = signal.getsignal(signal.SIGTERM)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        yield folder
-    signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.fixture(scope="module")
@@ -77,27 +67,16 @@ def compared(place):
 
 @pytest.fixture(scope="module")
 def studied(place, compared):
-    """The results of all studies, with two methods."""
-    with working_in(place):
+    """The results of all studies, with two methods and two of the ablations: rounds take seconds to build."""
+    few = {name: runs.ABLATIONS[name] for name in ("without L2", "without styles")}
+    with working_in(place), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "ABLATIONS", few)
         call(*SMOKE, "--methods", "fedavg,fedstyle", "--results", "studied")
     return place / "studied" / "fedstyle"
 
 
-def record(results, run):
-    (folder,) = results.glob(f"runs/{run}-????????")
-    (file,) = folder.glob("checkpoint-*.npz")
-    with np.load(file) as content:
-        weights = [content[name] for name in content.files]
-    return pd.read_csv(folder / "rounds.csv").drop(columns=list(MEASURED_COLUMNS)), weights
-
-
 def test_help_does_not_wait_for_tensorflow():
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE.format(module="tffapps.fedstyle")],
-        env=environment(), capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert "usage: python -m tffapps.fedstyle" in done.stdout and "--style-contrast" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
+    check_help("tffapps.fedstyle", "--style-contrast")
 
 
 def test_every_method_was_run(compared):
@@ -129,7 +108,7 @@ def test_every_study_was_made(studied):
         (3, "fedavg"), (3, "fedstyle"),
     }  # fmt: skip
     assert read["ablation"].variant.tolist() == [
-        "all losses", "without L1", "without L2", "without L3", "without styles",
+        "all losses", "without L2", "without styles",
     ]  # fmt: skip
     dealt = read["heterogeneity"]
     assert set(zip(dealt.dealt, dealt.method)) == {

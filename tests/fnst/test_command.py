@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import shutil
@@ -15,10 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
-from tests.test_commands import PROBE, environment
+from tests.test_commands import environment
 from tffapps import cli
-from tffapps.federated.training import MEASURED_COLUMNS
 from tffapps.fnst import APP, METHODS
 
 SMOKE = ["--profile", "smoke"]
@@ -44,15 +43,6 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("place")
 
 
-@contextlib.contextmanager
-def working_in(folder):
-    handler = signal.getsignal(signal.SIGTERM)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        yield folder
-    signal.signal(signal.SIGTERM, handler)
-
-
 @pytest.fixture
 def here(place):
     with working_in(place):
@@ -70,21 +60,8 @@ def whole(place):
     return place / "whole" / "fnst"
 
 
-def record(results, run):
-    (folder,) = results.glob(f"runs/{run}-????????")
-    (file,) = folder.glob("checkpoint-*.npz")
-    with np.load(file) as content:
-        weights = [content[name] for name in content.files]
-    return pd.read_csv(folder / "rounds.csv").drop(columns=list(MEASURED_COLUMNS)), weights
-
-
 def test_help_does_not_wait_for_tensorflow():
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE.format(module="tffapps.fnst")],
-        env=environment(), capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert "usage: python -m tffapps.fnst" in done.stdout and "--augmentations" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
+    check_help("tffapps.fnst", "--augmentations")
 
 
 def test_every_table_is_there_and_says_what_ran(whole):

@@ -6,7 +6,6 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import cv2
@@ -14,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.test_commands import PROBE, command, environment
+from tests.applications import check_help
+from tests.test_commands import command, environment
 from tffapps import cli
 from tffapps.data import knees, oai
 from tffapps.errors import UserError
@@ -80,12 +80,7 @@ def record(results: pathlib.Path, run: str) -> pd.DataFrame:
 
 
 def test_help_does_not_wait_for_tensorflow():
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE.format(module="tffapps.plfl")],
-        env=environment(), capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert "usage: python -m tffapps.plfl" in done.stdout and "--gold-epochs" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
+    check_help("tffapps.plfl", "--gold-epochs")
 
 
 def test_every_table_and_figure_is_there(whole):

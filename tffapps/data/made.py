@@ -23,6 +23,7 @@ import numpy as np
 
 from preprocessing import files, image_bytes, stain_pixels
 from tffapps.data.cache import Rejected, key_of, look_up, prefix_of, read, store
+from tffapps.errors import UserError
 from tffapps.progress import track
 
 # (uint8 (n, height, width, 3), their places in the list of paths) -> what is made of each; None: kept as it is
@@ -92,6 +93,21 @@ def made_images(
         return Path(path) if entry is not None and entry.suffix == ".json" else entry
 
     return [result(path, key) for path, key in zip(texts, keys)], rejects
+
+
+def made_paths(
+    paths: Sequence[Any],
+    parameters: Sequence[Any],
+    make: Make,
+    settings: dict[str, Any],
+    folder: Path,
+    title: str,
+) -> list[str]:
+    """`made_images` of files that are known to be readable, as absolute paths."""
+    found, rejects = made_images(paths, parameters, make, settings, folder, title=title)
+    for path, reason in rejects.items():
+        raise UserError(f"{path}: {reason}; it could be read before: run the command again")
+    return [os.path.abspath(str(path)) for path in found]
 
 
 def stacks(

@@ -7,6 +7,7 @@ Inside the engine a value is a tensor, a tf.data.Dataset, or a `Struct` of value
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -89,12 +90,11 @@ class Shelf:
         self._count += 1
         np.savez(file, **{f"a{index}": leaf for index, leaf in enumerate(leaves)})
         shape = tree.map_structure(lambda leaf: None, value)
+        return Later(functools.partial(self._get, file, shape, len(leaves)))  # holds the shelf, and not the arrays
 
-        def make(shelf: Shelf = self) -> Any:  # holds the shelf as long as the value may be wanted
-            with np.load(file, allow_pickle=False) as content:
-                return tree.unflatten_as(shape, [content[f"a{index}"] for index in range(len(leaves))])
-
-        return Later(make)
+    def _get(self, file: str, shape: Any, count: int) -> Any:
+        with np.load(file, allow_pickle=False) as content:
+            return tree.unflatten_as(shape, [content[f"a{index}"] for index in range(count)])
 
 
 def made(argument: Any) -> Any:

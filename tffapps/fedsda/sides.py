@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,7 +137,4 @@ class Sides:
     def _made(
         self, table: pd.DataFrame, parameters: Sequence[Any], make: made.Make, settings: dict[str, Any], title: str
     ) -> list[str]:
-        paths, rejects = made.made_images(list(table.path), parameters, make, settings, CACHE / "aligned", title=title)
-        for path, reason in rejects.items():
-            raise UserError(f"{path}: {reason}; it could be read before: run the command again")
-        return [os.path.abspath(str(path)) for path in paths]
+        return made.made_paths(list(table.path), parameters, make, settings, CACHE / "aligned", title)

@@ -36,7 +36,7 @@ class Settings:
     freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
     rounds: int = setting(100, "rounds (paper)", least=1)
     epochs: int = setting(5, "local epochs a round (paper)", least=1)
-    public_epochs: int = setting(5, "the server's epochs a round, on the public pictures", least=1)
+    public_epochs: int = setting(5, "the server's epochs a round on the public pictures, local's too", least=1)
     batch: int = setting(32, "pictures a batch (paper)", least=1)
     last_rounds: int = setting(10, "scores are means over this many last rounds (paper)", least=1)
     artists: int = setting(18, "the first so many artists take part (paper); 0: all", least=0)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,10 +75,7 @@ class Cloaks:
         self, paths: pd.Series, parameters: Sequence[Any], make: made.Make, settings: dict[str, Any]
     ) -> list[str]:
         about = {"size": self._values["size"], **settings}
-        found, rejects = made.made_images(list(paths), parameters, make, about, CACHE / "cloaked", title="cloaks")
-        for path, reason in rejects.items():
-            raise UserError(f"{path}: {reason}; it could be read before: run the command again")
-        return [os.path.abspath(str(path)) for path in found]
+        return made.made_paths(list(paths), parameters, make, about, CACHE / "cloaked", "cloaks")
 
     def _key(self) -> str:
         parts = [gram.fingerprint(self._encoder), *map(str, dataclasses.astuple(self._settings))]

@@ -154,7 +154,7 @@ class _Work:
             "method": method, "study": study, "federation": federation.name, "artists": len(federation.classes),
             "seed": seed, "data": self._pool.key,
         }  # fmt: skip
-        if method == "fedstyle":
+        if method in ("local", "fedstyle"):
             key["public_epochs"] = self._settings.public_epochs
         parts = [study, variant, method, f"{len(federation.classes)}artists", f"seed{seed}"]
         name = "-".join(part for part in parts if part).replace(" ", "-")
@@ -200,7 +200,8 @@ class _Work:
 
         def client(place: int, name: str) -> Client:
             own = rows[name]
-            return Client(name, lambda number: given(own, self._settings.epochs, stream(seed, number, place)))
+            epochs = self._settings.public_epochs if method == "local" else self._settings.epochs
+            return Client(name, lambda number: given(own, epochs, stream(seed, number, place)))
 
         def server_data(number: int) -> Any:
             assert public is not None  # asked for only then

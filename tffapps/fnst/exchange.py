@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import pathlib
 import urllib.parse
 from collections.abc import Sequence
@@ -130,15 +129,13 @@ class Exchange:
         }  # fmt: skip
         contents = [rows.path.iloc[content] for content in pairs[:, 0]]
         receiver = _unquoted(delivery.receiver)
-        paths, rejects = made.made_images(
+        paths = made.made_paths(
             contents, [digests[style] for style in pairs[:, 1]], transfer, settings, CACHE / "styled",
-            title=f"{receiver}, {delivery.label}",
+            f"{receiver}, {delivery.label}",
         )  # fmt: skip
-        for path, reason in rejects.items():
-            raise UserError(f"{path}: {reason}; it could be read before: run the command again")
         return pd.DataFrame(
             {
-                "path": [os.path.abspath(str(path)) for path in paths], "label": delivery.label, "client": receiver,
+                "path": paths, "label": delivery.label, "client": receiver,
                 "content": contents, "sender": _unquoted(delivery.sender), "style": pairs[:, 1],
             }
         )  # fmt: skip
