@@ -1,6 +1,6 @@
 """Style transfer by Gram matrices: all images in one compiled function, beside what it cannot be faster than.
 
-    python benchmarks/style.py [--images 8] [--size 224] [--width 64] [--steps 20]
+    python benchmarks/style.py [--images 8] [--size 224] [--width 64] [--steps 40]
 
 Image steps a second, three ways: the optimisation here; the bare forward and backward pass of the same layers of VGG-19
 for the same batch, compiled and with the simplest of losses; and one image after another in an eager loop with Keras's
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=8, help="in a batch (default 8)")
     parser.add_argument("--size", type=int, default=224, help="side of an image (default 224)")
     parser.add_argument("--width", type=int, default=64, help="of VGG-19 (default 64)")
-    parser.add_argument("--steps", type=int, default=20, help="of Adam (default 20)")
+    parser.add_argument("--steps", type=int, default=40, help="of Adam (default 40)")
     parser.add_argument("--repeats", type=int, default=3, help="runs of which the best counts (default 3)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "results" / "benchmarks" / "style.csv")
     options = parser.parse_args()

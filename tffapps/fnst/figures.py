@@ -50,6 +50,7 @@ def _classes(path: pathlib.Path, pool: Pool, sites: Sites) -> None:
             values = row.to_numpy()[0]
             bars = axes.bar(range(len(values)), values, color=[f"C{place}" for place in range(len(values))])
             axes.bar_label(bars, fontsize=7)
+            axes.margins(y=0.12)
             axes.set_title(name, fontsize=9)
             axes.set_xticks(range(len(values)), pool.classes, rotation=60, ha="right", fontsize=7)
             axes.tick_params(axis="y", labelsize=7)
