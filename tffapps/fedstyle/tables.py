@@ -13,7 +13,6 @@ from tffapps.data import artists
 from tffapps.fedstyle import METRICS, paper
 from tffapps.fedstyle.asked import RANKINGS, Answers
 from tffapps.fedstyle.data import Federation
-from tffapps.files import short
 from tffapps.results import over_seeds, with_paper, write_table
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def queries(answers: Answers) -> pd.DataFrame:
     order = answers.ranking()
     rows = []
     for row, path in enumerate(answers.paths):
-        line: dict[str, Any] = {"picture": short(path), "artist": answers.known[row]}
+        line: dict[str, Any] = {"picture": pathlib.Path(path).name, "artist": answers.known[row]}
         line |= {f"rank_by_{how}": ranks[row] for how, ranks in by.items()}
         for rank, place in enumerate(order[row][:_TOP], start=1):
             line |= {
