@@ -42,17 +42,6 @@ TABLES = {
 FIGURES = ("artists", "comparison", "sheet-1")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("place")
-
-
-@pytest.fixture
-def here(place):
-    with working_in(place):
-        yield place
-
-
 def call(*arguments):
     assert cli.main(APP, arguments) == 0
 
@@ -147,6 +136,22 @@ def test_a_killed_run_ends_like_one_that_was_not(compared, here):
         record(folder, "comparison-fedproto-2artists-seed0") for folder in (here / "killed" / "fedstyle", compared)
     )
     assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
+
+
+def test_another_data_set_in_the_same_folder_is_not_asked_of_the_old_model(compared, here, tmp_path):
+    shutil.copytree(compared, tmp_path / "fedstyle")
+    (tmp_path / "fedstyle" / "queries.csv").unlink()
+    for number in (1, 2):
+        shutil.copytree(here / f"data/painters-32-3x12-0/painter0{number}", tmp_path / "art" / f"other{number}")
+    call(*BRIEF, "--data", str(tmp_path / "art"), "--methods", "fedavg", "--results", str(tmp_path))
+    assert not (tmp_path / "fedstyle" / "queries.csv").exists()
+
+
+def test_a_stored_run_is_run_again_alone(compared, here):
+    (settings,) = compared.glob("runs/comparison-fedavg-2artists-seed0-*/settings.json")
+    call("--settings", str(settings))
+    again = here / "compared-again" / "fedstyle"
+    assert [folder.name.rpartition("-")[0] for folder in again.glob("runs/*")] == ["comparison-fedavg-2artists-seed0"]
 
 
 def ask(*arguments):

@@ -58,7 +58,7 @@ class Record:
 
 def run_all(values: dict[str, Any]) -> None:
     settings, folder = fedstyle.settings_of(values), fedstyle.APP.folder(values)
-    unknown = [name for name in values["studies"] if name not in (*fedstyle.STUDIES, "none")]
+    unknown = [name for name in values["studies"] if name not in (*fedstyle.STUDIES, COMPARISON, "none")]
     if unknown:
         raise UserError(f"--studies {unknown[0]}: choose from {', '.join(fedstyle.STUDIES)}, or none")
     pool = data.load(values, folder)
@@ -76,7 +76,8 @@ def run_all(values: dict[str, Any]) -> None:
     what_ran = {
         "data": pool.name, "profile": values["profile"], "weights": found.weights, "model": settings.model,
     }  # fmt: skip
-    answers = asked.of_test_pictures(folder, federation) if (folder / global_model.FILE).is_file() else None
+    # Only a model of this command's: one that lies there from before may be of other artists.
+    answers = asked.of_test_pictures(folder, federation) if "fedstyle" in values["methods"] else None
     tables.write_all(folder, federation, records, answers, settings.last_rounds, what_ran)
     figures.draw_all(folder, federation, records, answers, what_ran)
 
