@@ -14,6 +14,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder to run commands in: a stand-in is made there once."""
+    return tmp_path_factory.mktemp("place")
+
+
+@pytest.fixture
+def here(place):
+    """The same, and it is where we are."""
+    from tests.applications import working_in
+
+    with working_in(place):
+        yield place
+
+
 @pytest.fixture(scope="session")
 def in_process():
     from tffapps.engine import open_engine

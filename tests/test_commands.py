@@ -33,12 +33,6 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder to run in: the stand-in is made there once."""
-    return tmp_path_factory.mktemp("place")
-
-
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
 

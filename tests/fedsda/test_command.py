@@ -44,24 +44,12 @@ TABLES = {
 FIGURES = ("auroc", "frechet", "stains", "tsne", "patches")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder to run in: the stand-in is made there once."""
-    return tmp_path_factory.mktemp("place")
-
-
 @pytest.fixture(scope="module", autouse=True)
 def one_inception():
     """Takes seconds to build, and is never trained."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inception, "build", functools.cache(inception.build))
         yield
-
-
-@pytest.fixture
-def here(place):
-    with working_in(place):
-        yield place
 
 
 def call(*arguments):

@@ -19,7 +19,7 @@ def pool(folder):
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def away(tmp_path, monkeypatch):
     """Caches are written below the working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -38,17 +38,6 @@ TABLES = {
 FIGURES = ("classes", "macro_f1", "f1_per_class", "styled", "gram_attack")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    return tmp_path_factory.mktemp("place")
-
-
-@pytest.fixture
-def here(place):
-    with working_in(place):
-        yield place
-
-
 def call(*arguments):
     assert cli.main(APP, arguments) == 0
 

@@ -1,7 +1,5 @@
 """Styles travel, images do not."""
 
-import pathlib
-
 import cv2
 import numpy as np
 import pandas as pd
@@ -88,9 +86,9 @@ def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool,
         gram_files.load(file, width, sha256)  # refuses anything that is not F Fᵀ of the right shape
 
 
-def test_what_is_sent_is_the_style_of_the_images_chosen(exchange, pool, place):
+def test_what_is_sent_is_the_style_of_the_images_chosen(exchange, pool, away):
     rows = pool.sites(2, 0).of("client2", "serrated")
-    file = exchange.send(place, "client2", rows, "serrated", 3, seed=1)
+    file = exchange.send(away, "client2", rows, "serrated", 3, seed=1)
     sent = gram_files.load(file, 4)
     images = exchange.style_images(rows, 3, seed=1)
     assert len(sent) == 3 and sent.label == "serrated" and sent.weights == "random"
@@ -125,17 +123,17 @@ def test_images_move_towards_the_style(made, exchange, pool, monkeypatch):
     assert (now < before).all() and now.sum() < 0.5 * before.sum()
 
 
-def test_nobody_has_enough_or_nobody_has_few(exchange, pool, place):
+def test_nobody_has_enough_or_nobody_has_few(exchange, pool, away):
     with pytest.raises(UserError, match="S2C1: no class has more than 1 images at one client and 1 to 1"):
         exchange.make(pool.sites(2, 0), Augmentation(2, 1), seed=0)
 
 
-def test_clients_may_have_any_name(exchange, pool, place):
+def test_clients_may_have_any_name(exchange, pool, away):
     sites = pool.sites(2, 0)
     odd = sites.train.assign(client=sites.train.client.replace({"client1": "St. Mary's / A", "client2": ".."}))
     found = exchange.make(Sites(2, odd, sites.test), S2C2, seed=0)
     assert {"St. Mary's / A", ".."} <= set(found.table.client) and {"St. Mary's / A", ".."} <= set(found.table.sender)
-    assert all(pathlib.Path(place) in path.resolve().parents for path in pathlib.Path(place).rglob("*.npz"))
+    assert all(away in path.resolve().parents for path in away.rglob("*.npz"))
 
 
 @pytest.mark.parametrize("text", ["S5", "5x5", "S0C5", "S5C0", "SC", "S5C5C5", ""])

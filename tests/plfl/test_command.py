@@ -27,12 +27,6 @@ ROUNDS = 5
 SMALL = ["--profile", "smoke", "--size", "32", "--standin-images", "100", "--plfl-rounds", str(ROUNDS)]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder to run in: the stand-in is made there once."""
-    return tmp_path_factory.mktemp("place")
-
-
 @contextlib.contextmanager
 def working_in(folder):
     """For calls in this process: they start no other processes and leave out the thesis's large networks."""
