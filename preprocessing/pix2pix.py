@@ -89,11 +89,11 @@ class Training:
         """How many are done."""
         return len(self.record)
 
-    def run(self, after_epoch: Callable[[Training], None] | None = None, show: bool = False) -> None:
-        """Goes on until all epochs are done, and shows progress on stderr if asked to."""
+    def run(self, after_epoch: Callable[[Training], None] | None = None, show: bool = False, title: str = "") -> None:
+        """Goes on until all epochs are done, and shows progress on stderr, under that title, if asked to."""
         left = self.settings.epochs - self.epoch
         batches = -(-len(self.images) // self.settings.batch)
-        name = f"pix2pix {self.settings.generator}"
+        name = title or f"pix2pix {self.settings.generator}"
         for _ in track(self._steps(after_epoch), max(left, 0) * batches, name, show, "step"):
             pass
 

@@ -35,6 +35,7 @@ def train_in(
     *,
     fresh: bool = False,
     show: bool = True,
+    title: str = "",
 ) -> Training:
     """Trains to the end of `settings.epochs`, from the folder's checkpoint if there is one."""
     training = Training(images, labels, settings)
@@ -53,7 +54,7 @@ def train_in(
             write(folder / SAMPLES / f"epoch-{training.epoch:04}.png", _png(sheet(training)))
             write(folder / TABLE, _table(training).encode())
 
-    training.run(after_epoch, show)
+    training.run(after_epoch, show, title)
     return training
 
 

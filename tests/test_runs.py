@@ -139,6 +139,19 @@ def test_what_clients_keep_goes_with_the_checkpoints(tmp_path):
         assert not (run.folder / "kept-2-0.npz").exists() and run.kept(12)[1] == 7
 
 
+def test_the_best_weights_are_kept_by_name(tmp_path):
+    with Run(tmp_path, "a", SETTINGS) as run:
+        for number in (1, 2, 3):
+            if number != 2:  # which was worse
+                run.keep(number, "best", state(10 * number))
+            play(run, [number])
+        assert run.kept("best")[1] == 30 and (run.folder / "kept-1-best.npz").exists()  # checkpoint 2 may need it
+        run.keep(4, "best", state(40))  # and killed before the checkpoint
+        assert run.latest()[0] == 3 and run.kept("best")[1] == 30
+        run.finish({})
+        assert [path.name for path in run.folder.glob("kept-*")] == ["kept-3-best.npz"]
+
+
 def test_a_damaged_file_of_a_client_takes_its_checkpoint_with_it(tmp_path):
     with Run(tmp_path, "a", SETTINGS) as run:
         for number in (1, 2):

@@ -6,7 +6,7 @@
         clients.csv       one row a round and client: its report
         checkpoint-R.npz  the state after round R; the last two are kept
         kept-R-C.npz      what client C keeps for itself after round R, where the method has clients keep anything;
-                          kept as long as a checkpoint may need it
+                          kept as long as a checkpoint may need it. Instead of a client, "best": the best weights
         finished.json     there when the run is complete; of the checkpoints only the last is left then
 
 A row, and what clients keep, is written before the checkpoint of its round. On reopening, the newest checkpoint that
@@ -118,13 +118,13 @@ class Run:
         self._write_arrays(f"checkpoint-{number}.npz", arrays)
         self._thin(KEPT_CHECKPOINTS)
 
-    def keep(self, number: int, client: int, arrays: Sequence[np.ndarray]) -> None:
-        """Writes what a client keeps after a round that it took part in, before `save`."""
+    def keep(self, number: int, client: int | str, arrays: Sequence[np.ndarray]) -> None:
+        """Writes what a client (or something else with a name) keeps after a round, before `save`."""
         self._write_arrays(f"kept-{number}-{client}.npz", arrays)
 
-    def kept(self, client: int) -> list[np.ndarray] | None:
+    def kept(self, client: int | str) -> list[np.ndarray] | None:
         """What a client kept last; None if it has never taken part. After a kill, `latest` has to be called first."""
-        paths = self._kept_files().get(client)
+        paths = self._kept_files().get(str(client))
         if not paths:
             return None
         arrays = _read(paths[-1][1])
@@ -132,13 +132,13 @@ class Run:
             raise UserError(f"{paths[-1][1]} cannot be read; remove the file and its checkpoint, or use --fresh")
         return arrays
 
-    def _kept_files(self, until: int | None = None) -> dict[int, list[tuple[int, pathlib.Path]]]:
+    def _kept_files(self, until: int | None = None) -> dict[str, list[tuple[int, pathlib.Path]]]:
         """Client → (round, file), in order, up to a round."""
-        files: dict[int, list[tuple[int, pathlib.Path]]] = {}
+        files: dict[str, list[tuple[int, pathlib.Path]]] = {}
         for path in self.folder.glob("kept-*.npz"):
-            number, client = map(int, path.stem.split("-")[1:])
-            if until is None or number <= until:
-                files.setdefault(client, []).append((number, path))
+            _, number, client = path.stem.split("-", 2)
+            if until is None or int(number) <= until:
+                files.setdefault(client, []).append((int(number), path))
         return {client: sorted(found) for client, found in files.items()}
 
     def _thin(self, kept: int) -> None:

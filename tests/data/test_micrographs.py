@@ -118,6 +118,58 @@ def test_tiles_are_written_once(tmp_path):
     assert not set(changed["mask"][:4]) & set(first["mask"][:4]) and list(changed.path[4:]) == list(first.path[4:])
 
 
+def test_whole_images_brought_to_one_size(tmp_path):
+    """--tile 0 --size 8: clients of different magnification, lines that get thin do not break."""
+    lay_out(tmp_path, "steel", height=40, width=96, light=True)
+    table, _ = micrographs.tiles(micrographs.read(lay_out(tmp_path)), tmp_path / "t", tile=0, size=8)
+    assert table.groupby("client").size().to_dict() == {"iron": 5, "steel": 10}  # two squares of 40 each
+    for path, mask in zip(table.path, table["mask"]):
+        assert pixels(path).shape == (8, 8, 3) and pixels(mask).shape == (8, 8)
+    first = pixels(table["mask"].iloc[0])  # one column and one row of 24, a third of a pixel wide each
+    assert first[:, 4].tolist() == [255] * 8 and first[0].tolist() == [255] * 8
+    assert (first == 255).sum() == 15 and set(np.unique(first)) == {0, 255}
+
+
+def test_some_of_the_tiles(tmp_path):
+    table = pd.concat([subjects([4] * 10), subjects([2] * 3, "steel")], ignore_index=True)
+    few = micrographs.thinned(table, 8, seed=1)
+    assert few.groupby("client").size().to_dict() == {"iron": 8, "steel": 6}
+    assert few.equals(micrographs.thinned(table, 8, seed=1)) and not few.equals(micrographs.thinned(table, 8, seed=2))
+    assert few.subject.nunique() > 5 and micrographs.thinned(table, 0).equals(table)
+
+
+def listed(root, **columns):
+    """The files of a layout as a manifest."""
+    table = micrographs.read(root)[["path", "mask", "client"]].assign(label="grains", **columns)
+    table.to_csv(root / "list.csv", index=False)
+    return root / "list.csv"
+
+
+def test_a_manifest_will_do(tmp_path):
+    root, tiles = tmp_path / "data", tmp_path / "tiles"
+    folder, file = micrographs.read(lay_out(root)), listed(root)
+    found = micrographs.read(file)
+    for column in folder.columns:
+        assert found[column].tolist() == folder[column].tolist(), column
+    assert set(micrographs.load(file, tiles, tile=24)[0].split) == {"train", "val", "test"}
+    splits = ["test", "test", "train", "train", "val"]
+    given = micrographs.load(listed(root, split=splits), tiles, tile=24)[0]
+    assert given.split.tolist() == splits
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ({"mask": ""}, "rows without a mask"),
+        ({"split": ["train"] * 4 + ["test"]}, "no rows of split val"),
+        ({"split": ["train", "test", "val", "val", "test"]}, "a subject that is in more than one split"),
+    ],
+)
+def test_a_manifest_that_will_not_do(tmp_path, columns, complaint):
+    with pytest.raises(UserError, match=complaint):
+        micrographs.read(listed(lay_out(tmp_path), **columns))
+
+
 def test_grey_images_stay_grey(tmp_path):
     lay_out(tmp_path, names=("a",))
     cv2.imwrite(str(tmp_path / "iron/images/a.bmp"), pair(0)[0][..., 0])
@@ -222,8 +274,8 @@ def test_wrong_roots(tmp_path):
         os.makedirs(tmp_path / "steel" / kind)
     with pytest.raises(UserError, match=r"images: no images \(\.png, "):
         micrographs.read(tmp_path)
-    with pytest.raises(UserError, match="--tile 0: must be 1 or more"):
-        micrographs.tiles(pd.DataFrame(), tmp_path, tile=0)
+    with pytest.raises(UserError, match="--tile -1: must be 0 or more"):
+        micrographs.tiles(pd.DataFrame(), tmp_path, tile=-1)
 
 
 @pytest.mark.real

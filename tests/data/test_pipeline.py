@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from tffapps.data import pipeline
+from tffapps.data.images import MaskReader, Reader
 
 OPTIONS = {"size": (4, 6), "channels": 1, "batch": 4}
 
@@ -135,6 +136,7 @@ _ELSEWHERE = """
 import hashlib, json, sys
 from tests_augment import noisy
 from tffapps.data import pipeline
+from tffapps.data.images import MaskReader, Reader
 paths = json.loads(sys.argv[1])
 options = dict(size=(4, 6), channels=1, batch=4, epochs=2, seed=5, augment=noisy)
 dataset = pipeline.batches(paths, range(11), **options)
@@ -197,3 +199,27 @@ def test_both_engines_read_it(numbered, engine):
         for batch in labels_of(dataset):
             expected = expected * 31 % 1_000_003 + batch[0]
         assert order == expected
+
+
+def test_labels_may_be_masks(numbered, tmp_path):
+    """Masks go with their images, are classes, and are not augmented."""
+    masks = []
+    for number in range(11):
+        mask = np.zeros((4, 6), np.uint8)
+        mask[number % 4, number % 6] = 255
+        masks.append(str(tmp_path / f"mask{number}.png"))
+        tf.io.write_file(masks[-1], tf.io.encode_png(mask[..., None]))
+    read, read_label = Reader((4, 6), 1), MaskReader((4, 6))
+    dataset = pipeline.of_files(numbered, masks, read, batch=4, seed=1, augment=noisy, read_label=read_label)
+    assert dataset.element_spec[1] == tf.TensorSpec((None, 4, 6), tf.int32)
+    seen = []
+    for pictures, labels in dataset.as_numpy_iterator():
+        assert all(np.unique(picture).size == picture.size for picture in pictures)
+        seen += [tuple(place) for label in labels for place in np.argwhere(label)]
+    assert sorted(seen) == sorted((number % 4, number % 6) for number in range(11))
+    plain = pipeline.of_files(numbered, masks, read, batch=11, seed=1, read_label=read_label)
+    ((pictures, labels),) = plain.as_numpy_iterator()
+    numbers = np.rint(255 * pictures[:, 0, 0, 0]).astype(int)
+    assert [tuple(np.argwhere(label)[0]) for label in labels] == [(n % 4, n % 6) for n in numbers]
+    with pytest.raises(ValueError, match="3 labels for 11 images"):
+        pipeline.of_files(numbered, masks[:3], read, batch=4, read_label=read_label)

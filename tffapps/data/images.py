@@ -33,6 +33,21 @@ class Reader:
         return load(path, self.size, self.channels, self.formats)
 
 
+@dataclasses.dataclass(frozen=True)
+class MaskReader:
+    """Reads masks, 0 and 255, as classes 0 and 1: int32 (*size)."""
+
+    size: tuple[int, int]
+    formats: tuple[str, ...] = FORMATS
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.size
+
+    def __call__(self, path: tf.Tensor) -> tf.Tensor:
+        return tf.cast(load(path, self.size, 1, self.formats)[..., 0] > 0.5, tf.int32)
+
+
 def formats_of(paths: Iterable[str]) -> tuple[str, ...]:
     """Which of FORMATS the files are in; files that are in none of them, or not there, do not count.
 

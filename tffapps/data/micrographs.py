@@ -3,9 +3,9 @@
     <root>/<client>/images/RG16_1_1.jpg     any name, any of the usual formats, any size from one tile on
     <root>/<client>/labels/RG16_1_1.png     the same name but for its end: boundaries dark or light on grains
 
-A client is a material. Files named `<micrograph>_<number>…` or `<micrograph>-<number>…` are parts of one micrograph,
-which stays in one split; where all of a client's files would then be one micrograph (`image_001`), the first number
-belongs to its name.
+A manifest with a column mask will do as well. A client is a material. Files named `<micrograph>_<number>…` or
+`<micrograph>-<number>…` are parts of one micrograph, which stays in one split; where all of a client's files would then
+be one micrograph (`image_001`), the first number belongs to its name.
 
 The tables have the columns of a manifest, with mask (0 grain, 255 boundary), subject (`client/micrograph`), and name
 (the file's, and the tile's row and column in it where it was cut).
@@ -26,8 +26,8 @@ import pandas as pd
 
 from preprocessing.files import SUFFIXES
 from tffapps.data import cache, made, partition
-from tffapps.data.manifest import COLUMNS, SPLITS, natural_key
-from tffapps.data.micrograph_labels import Coding, coding_of, read_label
+from tffapps.data.manifest import COLUMNS, SPLITS, check, natural_key, read_manifest
+from tffapps.data.micrograph_labels import BOUNDARY, GRAIN, Coding, coding_of, read_label
 from tffapps.errors import UserError
 from tffapps.files import short
 from tffapps.progress import track
@@ -39,19 +39,36 @@ LABEL = "grains"  # the class of every row: a manifest wants one
 _EXPECTED = "lay the files out as <client>/images/* and <client>/labels/*"
 _VERSION = 1  # raise when the tiles of the same files change
 _SHOWN = 3
+_ENOUGH = 0.3  # of a pixel of a smaller mask: boundary
 
 
 def load(
-    root: Path, folder: Path, *, tile: int = TILE, seed: int = 0, progress: bool = True
+    root: Path,
+    folder: Path,
+    *,
+    tile: int = TILE,
+    size: int = 0,
+    most: int = 0,
+    seed: int = 0,
+    progress: bool = True,
 ) -> tuple[pd.DataFrame, dict[str, Coding]]:
-    """All tiles with their splits, and how each client's labels are written; `folder` keeps the tiles."""
-    table, codings = tiles(read(root), folder, tile=tile, progress=progress)
-    return divide(table, seed), codings
+    """The tiles with their splits, and how each client's labels are written; `folder` keeps the tiles.
+
+    `tile` and `size` as in `tiles`; `most` as in `thinned`.
+    """
+    table, codings = tiles(read(root), folder, tile=tile, size=size, progress=progress)
+    table = thinned(table, most, seed)
+    return (table if (table.split != SPLITS[0]).any() else divide(table, seed)), codings
 
 
 def read(root: Path) -> pd.DataFrame:
-    """path, mask (the label's file), client, subject and name of all micrographs, as they are."""
+    """path, mask (the label's file), client, subject and name of all micrographs, as they are.
+
+    A manifest may have splits besides; a micrograph must not be in two of them.
+    """
     root = Path(os.path.abspath(root))
+    if root.is_file() and root.suffix.lower() == ".csv":
+        return _listed(root)
     if not root.is_dir():
         raise UserError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
     clients = sorted((each.name for each in root.iterdir() if each.is_dir() and each.name[0] != "."), key=natural_key)
@@ -62,25 +79,58 @@ def read(root: Path) -> pd.DataFrame:
     return pd.concat([_client(root / name) for name in clients], ignore_index=True)
 
 
+def _listed(file: Path) -> pd.DataFrame:
+    """The micrographs of a manifest."""
+    table = read_manifest(file)
+    check(table)
+    if "mask" not in table.columns or (table["mask"] == "").any():
+        raise UserError(f"{short(str(file))}: rows without a mask; add a column mask with the label's file")
+    names = [Path(path).stem for path in table.path]
+    if "subject" not in table.columns:
+        subjects = (
+            pd.Series(names, table.index).groupby(table.client).transform(lambda own: micrograph_names(list(own)))
+        )
+        table = table.assign(subject=table.client + "/" + subjects)
+        check(table)
+    splits = set(table.split)
+    if splits != {SPLITS[0]} and splits != set(SPLITS):
+        missing = ", ".join(split for split in SPLITS if split not in splits)
+        raise UserError(f"{short(str(file))}: no rows of split {missing}; add some, or leave the column split out")
+    return table.assign(name=names)
+
+
 def tiles(
-    table: pd.DataFrame, folder: Path, *, tile: int = TILE, progress: bool = True
+    table: pd.DataFrame, folder: Path, *, tile: int = TILE, size: int = 0, progress: bool = True
 ) -> tuple[pd.DataFrame, dict[str, Coding]]:
     """The tiles of what `read` gives, all to train with, and how each client's labels are written.
 
-    Tiles lie side by side from the upper left; what is left over at the right and below is dropped, as the paper's
-    four tiles of 400 from 1024 × 1024 pixels have it. Tiles and masks are PNG files in `folder`, made once.
+    Tiles are squares of `tile` pixels, with 0 as large as each image's shorter side. They lie side by side from the
+    upper left; what is left over at the right and below is dropped, as the paper's four tiles of 400 from 1024 × 1024
+    pixels have it. With `size` they are then brought to that many pixels: clients with different magnifications must
+    be brought to one. Tiles and masks are PNG files in `folder`, made once.
     """
-    if tile < 1:
-        raise UserError(f"--tile {tile}: must be 1 or more")
+    if tile < 0:
+        raise UserError(f"--tile {tile}: must be 0 or more")
+    folder = Path(os.path.abspath(folder))
     codings, rows = {}, []
     for client, part in table.groupby("client", sort=False):
         name = str(client)
         codings[name], sizes = coding_of(name, part["mask"].tolist(), progress)
-        work = [(row, size, codings[name], Path(folder), tile) for row, size in zip(part.to_dict("records"), sizes)]
+        rows_and_sizes = zip(part.to_dict("records"), sizes)
+        work = [(row, own, codings[name], folder, tile or min(own), size) for row, own in rows_and_sizes]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for cut in track(pool.map(lambda each: _cut(*each), work), len(work), f"tiles of {name}", progress):
                 rows += cut
     return pd.DataFrame(rows, columns=[*COLUMNS, "mask", "subject", "name"]), codings
+
+
+def thinned(table: pd.DataFrame, most: int, seed: int = 0) -> pd.DataFrame:
+    """At most that many tiles of each client (0: all), chosen at random: the paper uses 892 of 2800."""
+    if not most:
+        return table
+    rng = np.random.default_rng([seed, 3])
+    rows = [rng.permutation(np.flatnonzero(table.client == client))[:most] for client in dict.fromkeys(table.client)]
+    return table.iloc[np.sort(np.concatenate(rows))].reset_index(drop=True)
 
 
 def divide(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
@@ -171,7 +221,9 @@ def _files(folder: Path) -> dict[str, str]:
     return found
 
 
-def _cut(row: dict[str, str], size: tuple[int, int], coding: Coding, folder: Path, tile: int) -> list[tuple[str, ...]]:
+def _cut(
+    row: dict[str, str], size: tuple[int, int], coding: Coding, folder: Path, tile: int, new: int
+) -> list[tuple[str, ...]]:
     """The rows of one micrograph's tiles, which are written where they are not there yet."""
     corners = [(y, x) for y in range(0, size[0] - tile + 1, tile) for x in range(0, size[1] - tile + 1, tile)]
     if not corners:
@@ -181,16 +233,16 @@ def _cut(row: dict[str, str], size: tuple[int, int], coding: Coding, folder: Pat
         )
     contents = [_contents(row[column]) for column in ("path", "mask")]
     digest = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in contents)).hexdigest()
-    settings = [_VERSION, digest, coding.boundary, coding.low, coding.high, tile]
+    settings = [_VERSION, digest, coding.boundary, coding.low, coding.high, tile, *([new] if new else [])]
     keys = [[_key(*settings, *corner, kind) for kind in ("image", "mask")] for corner in corners]
     if any(cache.look_up(folder, key) is None for pair in keys for key in pair):
         for pair, images in zip(keys, _pieces(row, contents, coding, corners, tile)):
-            for key, image in zip(pair, images):
+            for key, image in zip(pair, _resized(*images, new) if new else images):
                 cache.store(folder, key, ".png", made.encode(image) if image.ndim == 3 else _encode_grey(image))
     paths = [[str(cache.look_up(folder, key)) for key in pair] for pair in keys]
     names = [row["name"] + (f"+{y // tile}+{x // tile}" if len(corners) > 1 else "") for y, x in corners]
     return [
-        (image, LABEL, row["client"], SPLITS[0], mask, row["subject"], name)
+        (image, LABEL, row["client"], row.get("split", SPLITS[0]), mask, row["subject"], name)
         for (image, mask), name in zip(paths, names)
     ]
 
@@ -214,6 +266,12 @@ def _pieces(
         image = image[..., 0]
     for y, x in corners:
         yield image[y : y + tile, x : x + tile], mask[y : y + tile, x : x + tile]
+
+
+def _resized(image: np.ndarray, mask: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Both of `size` pixels; a pixel is boundary where that much of it is: lines must not break when they get thin."""
+    image, share = (cv2.resize(each, (size, size), interpolation=cv2.INTER_AREA) for each in (image, mask))
+    return image, np.where(share >= _ENOUGH * BOUNDARY, BOUNDARY, GRAIN).astype(np.uint8)
 
 
 def _contents(path: str) -> bytes:

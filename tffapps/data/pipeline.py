@@ -61,7 +61,7 @@ def batches(
 
 def of_files(
     paths: Sequence[str],
-    labels: Sequence[int] | np.ndarray,
+    labels: Sequence[int] | Sequence[str] | np.ndarray,
     read: Reader,
     *,
     batch: int,
@@ -69,17 +69,20 @@ def of_files(
     seed: int = 0,
     shuffle: bool = True,
     augment: Augment | None = None,
+    read_label: Reader | None = None,
 ) -> tf.data.Dataset:
     """Batches of (what `read` makes of the files, int32 (batch)); none spans two epochs.
+
+    With `read_label` labels are files too, such as masks, and it reads them; they are not augmented.
 
     A file that cannot be read when its turn comes is left out. `augment` must be a pure TensorFlow function;
     it is given a seed of its own for each file and epoch. Pass the same function each time, not a new
     lambda, or it is traced again.
     """
-    files = tf.constant([os.fsencode(path) for path in paths], tf.string, shape=(len(paths),))
-    build = _over_files(read, shuffle, augment, epochs > 1)
+    build = _over_files(read, shuffle, augment, epochs > 1, read_label)
+    known = _int_labels(labels, len(paths)) if read_label is None else _names(labels, len(paths))
     order_seed, augment_seed = (_stream(seed, number) for number in (_ORDER, _AUGMENT))
-    return build(files, _int_labels(labels, len(paths)), order_seed, augment_seed, *_counts(epochs, batch))
+    return build(_names(paths, len(paths)), known, order_seed, augment_seed, *_counts(epochs, batch))
 
 
 def from_arrays(
@@ -103,9 +106,11 @@ def element_spec(size: tuple[int, int], channels: int) -> tuple[tf.TensorSpec, t
 
 
 @functools.cache
-def _over_files(read: Reader, shuffle: bool, augment: Augment | None, several: bool) -> Callable[..., tf.data.Dataset]:
+def _over_files(
+    read: Reader, shuffle: bool, augment: Augment | None, several: bool, read_label: Reader | None
+) -> Callable[..., tf.data.Dataset]:
     seed_spec, number_spec = tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int64)
-    columns = [tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.int32)]
+    columns = [tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.string if read_label else tf.int32)]
 
     @_traced_once([*columns, seed_spec, seed_spec, number_spec, number_spec])
     def build(files, labels, order_seed, augment_seed, epochs, batch):
@@ -116,7 +121,7 @@ def _over_files(read: Reader, shuffle: bool, augment: Augment | None, several: b
                 content = read(files[index])
                 if augment is not None:
                     content = tf.ensure_shape(augment(content, _fold(epoch_seed, index)), read.shape)
-                return content, labels[index]
+                return content, read_label(labels[index]) if read_label else labels[index]
 
             order = tf.data.Dataset.from_tensor_slices(_order(files, order_seed, epoch, shuffle))
             examples = order.map(example, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -183,7 +188,16 @@ def _counts(epochs: int, batch: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.constant(epochs, tf.int64), tf.constant(batch, tf.int64)
 
 
-def _int_labels(labels: Sequence[int] | np.ndarray, rows: int) -> tf.Tensor:
+def _names(paths: Sequence[str] | Any, rows: int) -> tf.Tensor:
+    _check_length(paths, rows)
+    return tf.constant([os.fsencode(path) for path in paths], tf.string, shape=(rows,))
+
+
+def _int_labels(labels: Sequence[int] | Sequence[str] | np.ndarray, rows: int) -> tf.Tensor:
+    _check_length(labels, rows)
+    return tf.constant(np.asarray(labels, np.int32), shape=(rows,))
+
+
+def _check_length(labels: Any, rows: int) -> None:
     if len(labels) != rows:
         raise ValueError(f"{len(labels)} labels for {rows} images")
-    return tf.constant(np.asarray(labels, np.int32), shape=(rows,))

@@ -1,0 +1,123 @@
+"""FedTransfer, `python -m tffapps.fedtransfer`: grain boundaries in micrographs, each client has another material.
+
+Every client trains a generator that paints its micrographs from their labels. Generators travel; each client paints
+its own labels in the others' looks and trains a U-Net, in a federation, on real and painted images.
+  separate      each client trains alone
+  centralised   all micrographs in one place
+  fedavg        a federation of the clients as they are
+  fedtransfer   a federation of the clients with the images they painted
+  repeated      ours, for comparison: a federation in which every client has its own images twice, as many as with
+                fedtransfer
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from models.names import GENERATORS
+from preprocessing.pix2pix_settings import PRECISIONS
+from tffapps import cli
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.fedavg import FedAvg
+from tffapps.settings import pick, setting
+
+METHODS = ("separate", "centralised", "fedavg", "fedtransfer", "repeated")
+METRICS = ("map", "mvi", "ari")
+GLOBAL = "global"  # the test tiles of all clients
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    tile: int = setting(400, "pixels on a side of the tiles cut (paper); 0: an image's shorter side", least=0)
+    size: int = setting(0, "tiles are brought to this many pixels on a side; 0: as they are", least=0)
+    tiles: int = setting(892, "tiles of each client at most (paper); 0: all", least=0)
+    channels: int = setting(3, "of the images: 1 (grey) or 3 (colour)", choices=(1, 3))
+    folds: int = setting(5, "of the cross-validation (paper); 1: one division into three", least=1)
+    width: int = setting(64, "filters of the U-Net's first layer (paper)", least=1)
+    depth: int = setting(4, "how often it halves an image (paper)", least=1, most=7)
+    boundary_weight: float = setting(1.0, "how much a boundary's pixel counts in the loss", above=0)
+    rounds: int = setting(20, "of federations and of centralised (paper)", least=1)
+    alone_rounds: int = setting(40, "of separate (paper)", least=1)
+    epochs: int = setting(1, "local epochs a round", least=1)
+    batch: int = setting(8, "tiles a batch (paper)", least=1)
+    erasing: float = setting(0.5, "probability of random erasing; 0: never", least=0, most=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class GeneratorFlags:
+    """pix2pix, and how its generators are sent."""
+
+    generator: str = setting("unet", "pix2pix's U-Net or pix2pixHD's global generator", choices=GENERATORS)
+    generator_width: int = setting(64, "filters of its first layer", least=1)
+    generator_epochs: int = setting(50, "epochs of its training (paper)", least=1)
+    generator_batch: int = setting(2, "tiles a batch of it (paper)", least=1)
+    generator_learning_rate: float = setting(2e-4, "of its Adam (paper)", above=0)
+    l1_weight: float = setting(-1.0, "of the L1 loss; -1: 100 with unet, 0 with hd, as their authors have it", least=-1)
+    generator_precision: tuple[str, ...] = setting(
+        PRECISIONS, "what generators are sent as, the first one in the tables", choices=PRECISIONS, metavar="A,B"
+    )
+    standin_images: int = setting(892, "stand-in: tiles of each material", least=6)
+    standin_size: int = setting(400, "stand-in: pixels on a side", least=64)
+
+
+_PAPER: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-4}
+PROFILES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        **_PAPER,
+        "tile": 64,
+        "tiles": 12,
+        "channels": 1,
+        "folds": 1,
+        "width": 4,
+        "depth": 2,
+        "rounds": 2,
+        "alone_rounds": 2,
+        "batch": 4,
+        "learning_rate": 2e-3,
+        "seeds": (0,),
+        "generator_width": 4,
+        "generator_epochs": 2,
+        "generator_precision": ("float32", "int8"),
+        "standin_images": 12,
+        "standin_size": 64,
+    },
+    "demo": {
+        **_PAPER,
+        "tile": 96,
+        "tiles": 0,
+        "channels": 1,
+        "folds": 1,
+        "width": 8,
+        "depth": 3,
+        "rounds": 12,
+        "alone_rounds": 24,
+        "learning_rate": 2e-3,
+        "generator_width": 16,
+        "generator_epochs": 10,
+        "standin_images": 120,
+        "standin_size": 96,
+    },
+    "paper": {**_PAPER, "seeds": (0,)},
+}
+
+
+def work(values: dict[str, Any]) -> None:
+    from tffapps.fedtransfer import runs  # imports TensorFlow
+
+    runs.run_all(values)
+
+
+APP = cli.App(
+    name="fedtransfer",
+    description="FedTransfer: generators travel between clients that segment micrographs, images and labels stay.",
+    settings=(Settings, GeneratorFlags, Aggregation, FedAvg),
+    profiles=PROFILES,
+    methods=METHODS,
+    work=work,
+    narrowed=(("precision", "generator_precision"),),
+)
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    return pick(Settings, values)
