@@ -5,6 +5,6 @@ set -eu
 cd "$(dirname "$0")"
 . scripts/setup.sh requirements.txt
 "$PYTHON" -m tffapps.doctor
-for app in classify plfl fedsda fnst fedstyle; do
+for app in classify plfl fedsda fnst fedstyle fedtransfer; do
   "$PYTHON" -m "tffapps.$app" "$@"
 done

@@ -231,6 +231,44 @@ def fedstyle_studies() -> str:
     return _markdown(["study", "setting", "accuracy"], rows)
 
 
+def fedtransfer() -> str:
+    return _fedtransfer(ROOT / "results" / "fedtransfer", paper=True)
+
+
+def fedtransfer_real() -> str:
+    return _fedtransfer(ROOT / "results" / "real" / "fedtransfer", paper=False)
+
+
+def _fedtransfer(folder: pathlib.Path, paper: bool) -> str:
+    """MAP on every test set, and the other metrics on all tiles."""
+    table = pd.concat([pd.read_csv(folder / f"{n}.csv") for n in ("table2_separate_centralised", "table3_federated")])
+    tests = list(dict.fromkeys(table.test))
+    columns = ["method", "trained on", *(f"MAP, {test}" for test in tests), "MVI, global", "ARI, global"]
+    columns += [f"paper: MAP, {test}" for test in tests] if paper else []
+    rows = []
+    for (method, site), part in table.groupby(["method", "site"], sort=False):
+        found = {row.test: row for row in part.itertuples()}
+        whole = found["global"]
+        ours = [*(_mean(found[test], "map") for test in tests), _mean(whole, "mvi"), _mean(whole, "ari")]
+        theirs = [_three(found[test].paper_map) for test in tests] if paper else []
+        rows.append([method, site, *ours, *theirs])
+    return _markdown(columns, rows)
+
+
+def generator_precision() -> str:
+    columns = ["data", "sent as", "bytes of a generator", "of float32", "grey levels off", "MAP, global", "change"]
+    rows = []
+    for folder in ("fedtransfer", "real/fedtransfer"):
+        for row in pd.read_csv(ROOT / "results" / folder / "generator_precision.csv").itertuples():
+            sizes = [f"{row.bytes:,}", _three(row.ratio), f"{row.pixel_difference:.2f}"]
+            rows.append([row.data, row.precision, *sizes, _mean(row, "map"), f"{row.map_change:+.3f}"])
+    return _markdown(columns, rows)
+
+
+def _three(value: float) -> str:
+    return "" if pd.isna(value) else f"{value:.3f}"
+
+
 def _mean(row, metric: str) -> str:
     spread = getattr(row, f"{metric}_std")
     return f"{getattr(row, metric):.3f}" + ("" if pd.isna(spread) else f" ± {spread:.3f}")
@@ -259,6 +297,9 @@ TABLES = {
     "fedstyle": fedstyle,
     "fedstyle_real": fedstyle_real,
     "fedstyle_studies": fedstyle_studies,
+    "fedtransfer": fedtransfer,
+    "fedtransfer_real": fedtransfer_real,
+    "generator_precision": generator_precision,
 }
 
 

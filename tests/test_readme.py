@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tffapps import classify, cli, fedsda, fedstyle, fnst, plfl
+from tffapps import classify, cli, fedsda, fedstyle, fedtransfer, fnst, plfl
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -25,9 +25,10 @@ def test_tables_come_from_the_results():
 
 
 def test_every_flag_named_is_one():
-    fields = {name for app in (classify, plfl, fedsda, fnst, fedstyle) for name in app.APP.fields()}
+    fields = {name for app in (classify, plfl, fedsda, fnst, fedstyle, fedtransfer) for name in app.APP.fields()}
     known = {"--" + name.replace("_", "-") for name in fields} | {"--profile", "--settings", "--fresh"}
     elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack", "--top", "--by"}
+    elsewhere |= {"--images", "--labels"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README))
     assert named - elsewhere <= known
 
@@ -60,3 +61,9 @@ def test_the_command_for_artists_parses():
     line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.fedstyle --data"))
     values = cli.parse(fedstyle.APP, line.partition("#")[0].split()[3:])
     assert values["model"] == "resnet18" and values["rounds"] == 100 and values["scalability"] == (20, 22, 24, 26)
+
+
+def test_the_command_for_micrographs_parses():
+    line = next(line for line in README.splitlines() if line.startswith("python -m tffapps.fedtransfer --data"))
+    values = cli.parse(fedtransfer.APP, line.partition("#")[0].split()[3:])
+    assert values["tile"] == 400 and values["folds"] == 5 and values["rounds"] == 20 and values["optimizer"] == "adam"

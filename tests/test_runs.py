@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tffapps.errors import RunStopped, UserError
-from tffapps.files import replacing
+from tffapps.files import as_name, from_name, replacing
 from tffapps.runs import Run, key_of
 
 SETTINGS = {"method": "fedavg", "seed": 0}
@@ -163,3 +163,10 @@ def test_a_damaged_file_of_a_client_takes_its_checkpoint_with_it(tmp_path):
         assert run.latest()[0] == 1 and run.kept(0)[1] == 1
         (run.folder / "checkpoint-1.npz").unlink()
         assert run.latest() is None and run.kept(0) is None
+
+
+@pytest.mark.parametrize("client", ["iron", "St. John's / 2", "..", "ü%2F", ".hidden"])
+def test_any_client_s_name_is_a_file_name(client, tmp_path):
+    name = as_name(client)
+    (tmp_path / name).write_text("x")
+    assert from_name(name) == client and [path.name for path in tmp_path.iterdir()] == [name] and name[0] != "."

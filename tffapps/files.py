@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import urllib.parse
 from collections.abc import Iterator
 from typing import IO
 
@@ -28,6 +29,16 @@ def replacing(path: pathlib.Path, mode: str = "w") -> Iterator[IO]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def as_name(text: str) -> str:
+    """Any text, such as a client's name, as the name of one file or folder."""
+    return urllib.parse.quote(text, safe="").replace(".", "%2E")
+
+
+def from_name(name: str) -> str:
+    """What `as_name` was given."""
+    return urllib.parse.unquote(name)
 
 
 def short(path: str) -> str:

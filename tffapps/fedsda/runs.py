@@ -19,7 +19,7 @@ from tffapps.evaluation import classification
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
-from tffapps.federated.round import Round, build_round
+from tffapps.federated.rounds import Rounds
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
 from tffapps.fedsda import data, figures, stains, tables
@@ -96,9 +96,8 @@ class _Work:
             network, classes=len(pool.classes), formats=self._formats, cache=CACHE / "features", augmentations={},
             held_bytes=_HELD if values["engine"] == "in-process" else 0,
         )  # fmt: skip
-        self._task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+        self._rounds = Rounds(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
         self._aggregation = pick(Aggregation, values)
-        self._rounds: dict[Any, Round] = {}
         self._diffusion = Diffusion(values, engine)
         self._learned: dict[Any, Learned] = {}
         self._sides: dict[str, Sides] = {}
@@ -193,7 +192,8 @@ class _Work:
             return self._scores(test)
 
         train(
-            run, self._round(rules, len(fold.clients)), weights, [client(*pair) for pair in enumerate(fold.clients)],
+            run, self._rounds.of(rules, self._aggregation, len(fold.clients)), weights,
+            [client(*pair) for pair in enumerate(fold.clients)],
             rounds=self._settings.rounds, evaluate=evaluate, engine=self._engine, headline="auroc",
             min_clients=self._values["min_clients"], tensorboard=self._values["tensorboard"], seed=seed,
         )  # fmt: skip
@@ -210,9 +210,3 @@ class _Work:
         if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
             found["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))
         return {metric: found[metric] for metric in fedsda.METRICS}
-
-    def _round(self, rules: Any, clients: int) -> Round:
-        key = (rules, None if self._aggregation.weighted else clients)
-        if key not in self._rounds:
-            self._rounds[key] = build_round(self._task, rules, self._aggregation, clients)
-        return self._rounds[key]

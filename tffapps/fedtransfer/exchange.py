@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +29,7 @@ from tffapps.federated.cohort import stream
 from tffapps.fedtransfer import GeneratorFlags
 from tffapps.fedtransfer.data import CACHE, Pool, images_of, masks_of
 from tffapps.fedtransfer.dispatch import Delivery, dispatch
+from tffapps.files import as_name, from_name
 from tffapps.runs import key_of
 from tffapps.settings import pick
 
@@ -57,10 +57,10 @@ class Exchange:
         chosen = {client: str(folder) for client, folder in trained.items()}
         folder = CACHE / "generators" / "exchanges" / key_of({"generators": chosen, "precision": precision})
         for client, source in trained.items():
-            send(source / _FILE, folder / "sent" / f"{_quoted(client)}.npz", precision)
-        names = [_quoted(client) for client in pool.clients]
+            send(source / _FILE, folder / "sent" / f"{as_name(client)}.npz", precision)
+        names = [as_name(client) for client in pool.clients]
         deliveries = dispatch(folder, names, self.architecture(pool), precision)
-        tables = [self.paint(pool.of("train", urllib.parse.unquote(each.receiver)), each) for each in deliveries]
+        tables = [self.paint(pool.of("train", from_name(each.receiver)), each) for each in deliveries]
         table = pd.concat(tables, ignore_index=True)
         painted = "\n".join(pathlib.Path(path).name for path in table.path)  # hashes of all that each depends on
         return Made(table, deliveries, hashlib.sha256(painted.encode()).hexdigest()[:16])
@@ -74,7 +74,7 @@ class Exchange:
         settings = self._settings(stream(seed, 0, pool.clients.index(client)))
         pairs = [[pathlib.Path(path).name for path in rows[column]] for column in ("path", "mask")]
         known = {**dataclasses.asdict(settings), "pairs": pairs, "channels": self.channels}
-        folder = CACHE / "generators" / f"{_quoted(client)}-{key_of(known)}"
+        folder = CACHE / "generators" / f"{as_name(client)}-{key_of(known)}"
         if not (folder / _FILE).exists():
             folder.mkdir(parents=True, exist_ok=True)
             try:
@@ -102,7 +102,7 @@ class Exchange:
             generator = generator_files.load(delivery.file)
         except generator_files.GeneratorRejected as rejected:
             raise UserError(str(rejected)) from None
-        sender, receiver = (urllib.parse.unquote(name) for name in (delivery.sender, delivery.receiver))
+        sender, receiver = (from_name(name) for name in (delivery.sender, delivery.receiver))
         digest = hashlib.sha256(delivery.file.read_bytes()).hexdigest()
 
         def painted(masks: np.ndarray, places: Sequence[int]) -> np.ndarray:
@@ -129,8 +129,3 @@ def send(source: pathlib.Path, target: pathlib.Path, precision: str) -> None:
         generator_files.save(target, generator_files.load(source), precision)
     except generator_files.GeneratorRejected as rejected:
         raise UserError(f"{rejected}; remove {source.parent} and run the command again") from None
-
-
-def _quoted(client: str) -> str:
-    """A client's name as a file's."""
-    return urllib.parse.quote(client, safe="").replace(".", "%2E")

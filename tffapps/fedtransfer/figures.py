@@ -18,7 +18,7 @@ from tffapps.figures import Canvas, curves
 if TYPE_CHECKING:
     from tffapps.fedtransfer.runs import Exchanged, Record
 
-_ROWS = 3  # of a sheet, for each client
+_ROWS = 2  # of a sheet, for each client
 _NAMES = {"map": "MAP ↑", "mvi": "MVI ↓", "ari": "ARI ↑"}
 
 
@@ -55,10 +55,9 @@ def _scores(path: pathlib.Path, scores: pd.DataFrame, title: str) -> None:
         for line, metric in zip(canvas.axes, METRICS):
             for axes, test in zip(line, tests):
                 rows = scores[scores.test == test]
-                names = [_name(*pair) for pair in zip(rows.method, rows.site)]
+                names = [f"{_name(row.method, row.site)}  {row[metric]:.2f}" for _, row in rows.iterrows()]
                 spread = np.nan_to_num(rows[f"{metric}_std"].astype(float))
-                bars = axes.barh(names, rows[metric], xerr=spread, color=[f"C{place}" for place in range(len(rows))])
-                axes.bar_label(bars, fmt="%.2f", fontsize=7, label_type="center", color="white")
+                axes.barh(names, rows[metric], xerr=spread, color=[f"C{place}" for place in range(len(rows))])
                 axes.invert_yaxis()
                 axes.set_xlabel(_NAMES[metric], fontsize=8)
                 axes.tick_params(labelsize=7)

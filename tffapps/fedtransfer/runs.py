@@ -21,7 +21,8 @@ from tffapps.errors import RunStopped, UserError
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.round import Round, build_round
+from tffapps.federated.round import Round
+from tffapps.federated.rounds import Rounds
 from tffapps.federated.task import Task
 from tffapps.federated.training import train
 from tffapps.fedtransfer import GLOBAL, data, figures, look, tables
@@ -97,9 +98,8 @@ class _Work:
             input_shape=(*size, self.channels), width=self.settings.width, depth=self.settings.depth
         )
         loss = unet.segmentation_loss(self.settings.boundary_weight)
-        self._task = Task.of_batches(self._model, spec, loss)
+        self._rounds = Rounds(Task.of_batches(self._model, spec, loss))
         self.judge = Judge(self._model, self._in_order, loss, spec)
-        self._rounds: dict[Any, Round] = {}
         self.exchanged: list[Exchanged] = []
         self.weights = ""
 
@@ -163,7 +163,7 @@ class _Work:
         with cli.open_run(fedtransfer.APP, self._values, name, settings) as run:
             if not run.finished:
                 judged = [site] if method == "separate" else pool.clients
-                round_ = self._round(rules, aggregation, len(clients))
+                round_ = self._rounds.of(rules, aggregation, len(clients))
                 self._train(run, round_, clients, judged, pool, seed, rounds, alone)
                 run.finish(self._tested(run, pool))
             found = run.summary()
@@ -232,12 +232,6 @@ class _Work:
             list(rows.path), list(rows["mask"]), self._reader, batch=self.settings.batch, shuffle=False,
             read_label=self._mask_reader,
         )  # fmt: skip
-
-    def _round(self, rules: FedAvg, aggregation: Aggregation, clients: int) -> Round:
-        key = (rules, aggregation, None if aggregation.weighted else clients)
-        if key not in self._rounds:
-            self._rounds[key] = build_round(self._task, rules, aggregation, clients)
-        return self._rounds[key]
 
 
 def _no_imagenet() -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from preprocessing import gram, gram_files, style_transfer
 from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
 from tffapps.data import made
 from tffapps.errors import UserError
+from tffapps.files import as_name, from_name
 from tffapps.fnst import Augmentation, StyleFlags
 from tffapps.fnst.data import CACHE, Sites
 from tffapps.fnst.dispatch import Delivery, dispatch
@@ -75,9 +75,9 @@ class Exchange:
             for label in labels:
                 self.send(folder, client, sites.of(client, label), label, augmentation.styles, seed)
         deliveries = dispatch(
-            folder, {_quoted(name): labels for name, labels in few.items()}, self._flags.vgg_width, self._sha256
+            folder, {as_name(name): labels for name, labels in few.items()}, self._flags.vgg_width, self._sha256
         )
-        tables = [self.synthesise(sites.of(_unquoted(d.receiver), d.label), d) for d in deliveries]
+        tables = [self.synthesise(sites.of(from_name(d.receiver), d.label), d) for d in deliveries]
         if not tables:
             raise UserError(
                 f"--augmentations {augmentation.name}: no class has more than {augmentation.contents} images at one "
@@ -92,7 +92,7 @@ class Exchange:
     ) -> pathlib.Path:
         """A client's part: the Gram matrices of its style images of a class, as a file for the server."""
         images = self.style_images(rows, styles, seed)
-        file = folder / "sent" / _quoted(client) / f"{label}.npz"
+        file = folder / "sent" / as_name(client) / f"{label}.npz"
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             gram_files.save(file, gram.measure(self.encoder, images, label, self.weights))
@@ -128,7 +128,7 @@ class Exchange:
             "positions": list(grams.positions), **dataclasses.asdict(self.settings),
         }  # fmt: skip
         contents = [rows.path.iloc[content] for content in pairs[:, 0]]
-        receiver = _unquoted(delivery.receiver)
+        receiver = from_name(delivery.receiver)
         paths = made.made_paths(
             contents, [digests[style] for style in pairs[:, 1]], transfer, settings, CACHE / "styled",
             f"{receiver}, {delivery.label}",
@@ -136,7 +136,7 @@ class Exchange:
         return pd.DataFrame(
             {
                 "path": paths, "label": delivery.label, "client": receiver,
-                "content": contents, "sender": _unquoted(delivery.sender), "style": pairs[:, 1],
+                "content": contents, "sender": from_name(delivery.sender), "style": pairs[:, 1],
             }
         )  # fmt: skip
 
@@ -172,12 +172,3 @@ def resized(image: np.ndarray, size: int) -> np.ndarray:
     if image.shape[:2] == (size, size):
         return image
     return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
-
-
-def _quoted(client: str) -> str:
-    """A client's name as a folder's."""
-    return urllib.parse.quote(client, safe="").replace(".", "%2E")
-
-
-def _unquoted(folder: str) -> str:
-    return urllib.parse.unquote(folder)

@@ -17,7 +17,8 @@ from tffapps.evaluation import classification
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.round import Round, build_round
+from tffapps.federated.round import Round
+from tffapps.federated.rounds import Rounds
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
 from tffapps.fnst import Augmentation, data, figures, tables
@@ -88,9 +89,8 @@ class _Work:
             network, classes=len(pool.classes), formats=formats, cache=CACHE / "features", augmentations={},
             held_bytes=_HELD if values["engine"] == "in-process" else 0,
         )  # fmt: skip
-        self._task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+        self._rounds = Rounds(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
         self._aggregation = pick(Aggregation, values)
-        self._rounds: dict[Any, Round] = {}
         self.made: dict[tuple[str, int], Made] = {}  # augmentation and seed -> what clients made
 
     def runs(self, augmentations: list[Augmentation]) -> Iterator[Record]:
@@ -171,7 +171,7 @@ class _Work:
         name = "-".join(part for part in (*parts, f"seed{seed}") if part).replace(" ", "-").replace("/", "-")
         with cli.open_run(fnst.APP, self._values, name, settings) as run:
             if not run.finished:
-                round_ = self._round(rules, aggregation, len(clients))
+                round_ = self._rounds.of(rules, aggregation, len(clients))
                 self._train(run, round_, weights, clients, seed, rounds, epochs, 1 if alone else None)
                 last = run.rounds().iloc[-1]
                 run.finish({metric: float(last[metric]) for metric in fnst.METRICS})
@@ -221,12 +221,6 @@ class _Work:
             **{metric: found[metric] for metric in fnst.METRICS},
             **{f"f1_{label}": float(value) for label, value in by_class.items()},
         }
-
-    def _round(self, rules: FedAvg, aggregation: Aggregation, clients: int) -> Round:
-        key = (rules, aggregation, None if aggregation.weighted else clients)
-        if key not in self._rounds:
-            self._rounds[key] = build_round(self._task, rules, aggregation, clients)
-        return self._rounds[key]
 
 
 def repeated(sites: Sites, augmentation: Augmentation) -> pd.DataFrame:
