@@ -5,12 +5,12 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 import tensorflow_federated as tff
 
+from tests.engine.closed import ends, is_running
 from tffapps.engine import open_engine, worker_process
 from tffapps.errors import UserError
 
@@ -19,28 +19,23 @@ PROGRAM = """
 import sys, time
 from tffapps.engine import open_engine
 with open_engine("worker") as engine:
-    print(engine.context.process.pid, flush=True)
+    process = engine.context.process
+    print(process.pid, process.supervisor_pid, process.address[len("unix:"):], flush=True)
     {body}
 """
+WAIT = "[time.sleep(0.1) for _ in range(600)]"  # a signal that comes just before a sleep does not interrupt it
 WAYS_OUT = {
     "return": ("pass", None),
     "exception": ("raise ValueError('no')", None),
-    "Ctrl-C": ("time.sleep(60)", signal.SIGINT),
-    "SIGTERM": ("time.sleep(60)", signal.SIGTERM),
-    "SIGKILL": ("time.sleep(60)", signal.SIGKILL),
+    "Ctrl-C": (WAIT, signal.SIGINT),
+    "SIGTERM": (WAIT, signal.SIGTERM),
+    "SIGKILL": (WAIT, signal.SIGKILL),
 }
 
 
 @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
 def total(values):
     return tff.federated_sum(values)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
@@ -51,16 +46,14 @@ def test_no_worker_outlives_the_program(way):
         [sys.executable, "-c", PROGRAM.format(body=body)],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
     )  # fmt: skip
-    worker = int(program.stdout.readline())
+    worker, supervisor, address = program.stdout.readline().split()
     if number is not None:
-        assert is_running(worker)
+        assert is_running(int(worker)) and pathlib.Path(address).exists()
         program.send_signal(number)
     # Reads to the end of the pipe: a worker that held our standard output would keep this waiting.
     program.communicate(timeout=30)
-    deadline = time.monotonic() + 5
-    while is_running(worker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(worker)
+    assert ends(int(worker)) and ends(int(supervisor))
+    assert not pathlib.Path(address).parent.exists()
 
 
 def test_a_worker_that_dies_is_replaced():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import threading
+import time
 from typing import Any
 
 import grpc
@@ -64,6 +65,8 @@ class WorkerContext(tff.framework.SyncContext):
         threading.Thread(target=ask, daemon=True).start()
         while True:
             done, _ = concurrent.futures.wait([answer], timeout=_SECONDS_BETWEEN_LOOKS)
+            if done and answer.exception() is not None:
+                time.sleep(_SECONDS_BETWEEN_LOOKS)  # a worker's connections end before it does
             if not self.process.is_alive():
                 raise _WorkerDied(self.process.last_words())
             if done:

@@ -1,73 +1,43 @@
-"""TFF's C++ worker as a child process that cannot outlive us.
+"""TFF's C++ worker for one program: a child process that cannot outlive us, behind a Unix socket only we can open.
 
-Left to itself the worker stays behind when the program ends and holds on to its standard output. Here it is started
-through a few lines of Python that ask the kernel to kill it when its parent dies, whatever the parent dies of, and
-its output goes to a file.
+Left to itself the worker stays behind when the program ends, holds on to its standard output, and listens on every
+network interface without authentication.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import socket
-import subprocess
-import sys
 import tempfile
-import time
 
-import tensorflow_federated as tff
+from tffapps.engine.closed_worker import ClosedWorker, binary_path
 
-from tffapps.errors import UserError
-
-_PR_SET_PDEATHSIG = 1
-# Runs in the child: die with the parent (argv[1] is its process id), then become the worker.
-_LAUNCHER = f"""
-import ctypes, os, sys
-ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, 9)
-if os.getppid() != int(sys.argv[1]): sys.exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
+_LONGEST_PATH = 100  # of a Unix socket, in bytes; the kernel's limit is 107
 
 
-def binary_path() -> pathlib.Path:
-    return pathlib.Path(tff.__file__).parent / "data" / "worker_binary"
+class WorkerProcess(ClosedWorker):
+    """Starts when made, answers on `address`, ends with `stop`; as soon as the worker dies it is not alive.
 
-
-class WorkerProcess:
-    """Starts when made, answers on `address`, ends with `stop`."""
+    Where the kernel allows no private network the worker works all the same, open to the network, and says so once.
+    """
 
     def __init__(self, start_timeout: float = 30.0) -> None:
-        binary = binary_path()
-        if not os.access(binary, os.X_OK):
-            raise UserError(f"--engine worker: {binary} is missing or not executable; run set-up again")
-        port = _free_port()
-        self.address = f"127.0.0.1:{port}"
-        self._log = tempfile.NamedTemporaryFile(prefix="tffapps-worker-", suffix=".log")  # noqa: SIM115
-        command = [
-            sys.executable,
-            "-I",
-            "-S",
-            "-c",
-            _LAUNCHER,
-            str(os.getpid()),
-            str(binary),
-            f"--port={port}",
-        ]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True
-        )
+        self._folder = _private_folder()
         try:
-            self._wait_until_listening(port, start_timeout)
+            path = self._folder / "worker"
+            super().__init__(
+                _listen(path), name="--engine worker", binary=binary_path(), allow_open=True, remove=self._folder,
+                start_timeout=start_timeout,
+            )  # fmt: skip
         except BaseException:
-            self.stop()
+            shutil.rmtree(self._folder, ignore_errors=True)
             raise
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        self.address = f"unix:{path}"
 
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        return super().is_alive() and _is_running(self.pid)
 
     def peak_memory(self) -> int:
         """Largest resident size so far, in bytes; 0 when the worker is gone."""
@@ -80,35 +50,35 @@ class WorkerProcess:
                 return int(line.split()[1]) * 1024
         return 0
 
-    def last_words(self) -> str:
-        lines = pathlib.Path(self._log.name).read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "no output"
-
     def stop(self) -> None:
-        if self.is_alive():
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=2)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-        self._process.wait()
-        self._log.close()
-
-    def _wait_until_listening(self, port: int, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if not self.is_alive():
-                code = self._process.returncode
-                raise UserError(f"--engine worker: the worker ended at start (status {code}): {self.last_words()}")
-            with socket.socket() as probe:
-                probe.settimeout(0.2)
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return
-            time.sleep(0.05)
-        raise UserError(f"--engine worker: no answer within {timeout:.0f} s: {self.last_words()}")
+        super().stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def _private_folder() -> pathlib.Path:
+    """A new folder that is ours alone, with a path short enough for a Unix socket."""
+    folder = tempfile.mkdtemp(prefix="tffapps-worker-")
+    if len(os.fsencode(folder)) > _LONGEST_PATH - len("/worker"):
+        os.rmdir(folder)
+        folder = tempfile.mkdtemp(prefix="tffapps-worker-", dir="/tmp")
+    return pathlib.Path(folder)
+
+
+def _listen(path: pathlib.Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen(16)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended; its supervisor may not have noticed its end yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
