@@ -62,7 +62,9 @@ class ClosedWorker:
             raise UserError(f"{name}: {binary} is missing or not executable; run set-up again")
         self._name, self._log = name, log
         self._pid = self.port = 0
-        self._unread = b""
+        self._unread, self._words = b"", "no output"
+        self._reports = -1
+        self._process: subprocess.Popen[bytes]
         orders: dict[str, Any] = {
             "parent": os.getpid(), "listener": listener.fileno(), "name": name, "binary": str(binary),
             "folder": str(folder or pathlib.Path.cwd()), "start_timeout": start_timeout, "restart": restart,
@@ -102,6 +104,11 @@ class ClosedWorker:
     def stop(self) -> None:
         self._end_supervisor()
 
+    def last_words(self) -> str:
+        """What the last worker said before it died."""
+        self._read()
+        return self._words
+
     def _end_supervisor(self) -> None:
         if self._process.poll() is None:
             self._process.terminate()
@@ -115,14 +122,8 @@ class ClosedWorker:
             os.close(self._reports)
             self._reports = -1
 
-    def last_words(self) -> str:
-        """What the last worker said before it died."""
-        self._read()
-        return self._words
-
     def _start(self, orders: dict[str, Any]) -> dict[str, Any]:
         """Starts a supervisor and returns its first report."""
-        self._words = "no output"
         self._reports, theirs = os.pipe()
         text = Orders(**orders, reports=theirs, closed=self.closed).to_json()
         try:

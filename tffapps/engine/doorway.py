@@ -41,7 +41,8 @@ class Certificates:
         context.load_verify_locations(self.ca)
         context.set_alpn_protocols(["h2"])
         context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
-        context.num_tickets = 0  # a session that is taken up again would not show its certificate
+        # A session that is taken up again would not show its certificate.
+        context.num_tickets = 0  # type: ignore[attr-defined]
         return context
 
 
