@@ -32,6 +32,9 @@ class Certificates:
     key: str  # the key of it
     ca: str  # whose certificates it accepts
 
+    def paths(self) -> tuple[str, str, str]:
+        return self.cert, self.key, self.ca
+
     def server_context(self) -> ssl.SSLContext:
         """Callers must show a certificate, on every connection anew."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -6,21 +6,16 @@ import concurrent.futures
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import grpc
 import tensorflow_federated as tff
 
-from tffapps.engine import lowering
+from tffapps.engine import channel, lowering
 from tffapps.engine.values import made
 from tffapps.engine.worker_process import WorkerProcess
 
-_LARGEST_MESSAGE = 2**31 - 1
-_CHANNEL_OPTIONS = [
-    ("grpc.max_message_length", _LARGEST_MESSAGE),
-    ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
-    ("grpc.max_send_message_length", _LARGEST_MESSAGE),
-]
 _SECONDS_BETWEEN_LOOKS = 0.2
 
 
@@ -39,8 +34,8 @@ class WorkerContext(tff.framework.SyncContext):
 
     def _start(self) -> None:
         self.process = WorkerProcess(self._start_timeout)
-        self._channel = grpc.insecure_channel(self.process.address, options=_CHANNEL_OPTIONS)
-        self._context = _remote_context(self._channel, self._compile)
+        self._channel = grpc.insecure_channel(self.process.address, options=channel.OPTIONS)
+        self._context = remote_context(self._channel, self._compile)
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         if not self.process.is_alive():
@@ -92,8 +87,11 @@ class WorkerContext(tff.framework.SyncContext):
         self.process.stop()
 
 
-def _remote_context(channel: grpc.Channel, compiler) -> tff.framework.SyncExecutionContext:
-    stub = tff.framework.RemoteExecutorGrpcStub(channel)
+def remote_context(
+    connection: grpc.Channel, compiler: Callable[[tff.Computation], tff.Computation]
+) -> tff.framework.SyncExecutionContext:
+    """A context that runs computations on the worker at the other end of a channel."""
+    stub = tff.framework.RemoteExecutorGrpcStub(connection)
 
     def executor_for(cardinalities):
         executor = tff.framework.RemoteExecutor(stub)

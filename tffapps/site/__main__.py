@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ from tffapps import cli
 from tffapps.site import LEAF_DAYS
 
 _CERTS = "make the certificates of a trial federation"
+_SERVE = "take part in a federation with this machine's data"
+_DESCRIBE = "print, as JSON, what a site publishes of its data: counts and sizes, no file names"
+_LISTEN = "127.0.0.1:9000"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +35,28 @@ def _parser() -> argparse.ArgumentParser:
     days = f"how long the certificates are valid (default {LEAF_DAYS})"
     certs.add_argument("--days", type=int, default=LEAF_DAYS, help=days)
     certs.set_defaults(work=_certs)
+
+    serve = commands.add_parser("serve", help=_SERVE, description=_SERVE, allow_abbrev=False)
+    _add_data(serve)
+    meaning = f"where to wait for the coordinator (default {_LISTEN}: this machine only)"
+    serve.add_argument("--listen", default=_LISTEN, metavar="HOST:PORT", help=meaning)
+    serve.add_argument("--cert", required=True, metavar="FILE", help="this site's certificate")
+    serve.add_argument("--key", required=True, metavar="FILE", help="its key")
+    serve.add_argument("--ca", required=True, metavar="FILE", help="the authority of the coordinator's certificate")
+    meaning = "go on where the kernel cannot keep TFF's worker off the network: anyone who reaches it can read files"
+    serve.add_argument("--allow-open-worker", action="store_true", help=meaning)
+    serve.set_defaults(work=_serve)
+
+    describe = commands.add_parser("describe", help=_DESCRIBE, description=_DESCRIBE, allow_abbrev=False)
+    _add_data(describe)
+    describe.set_defaults(work=_describe)
     return parser
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    meaning = "the site's images, or a CSV of them"
+    parser.add_argument("--data", required=True, type=Path, metavar="FOLDER_OR_MANIFEST", help=meaning)
+    parser.add_argument("--name", required=True, help="the site's name; its client's, if there are several in the data")
 
 
 def _certs(options: argparse.Namespace) -> None:
@@ -43,6 +68,20 @@ def _certs(options: argparse.Namespace) -> None:
     for name in (*names, certs.COORDINATOR):
         print(f"{name}: give it {folder / name}.pem, {folder / name}.key and {folder / certs.AUTHORITY}.pem")
     print(f"keep {folder / certs.AUTHORITY}.key to yourself, or delete it: whoever has it can join the federation")
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from tffapps.engine.doorway import Certificates
+    from tffapps.site.serve import serve
+
+    certificates = Certificates(options.cert, options.key, options.ca)
+    serve(options.data, options.name, options.listen, certificates, allow_open=options.allow_open_worker)
+
+
+def _describe(options: argparse.Namespace) -> None:
+    from tffapps.site import data
+
+    print(json.dumps(data.describe(data.load(options.data, options.name), options.name), indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

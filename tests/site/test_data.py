@@ -1,0 +1,76 @@
+"""What a site publishes of its data, and the folder in which its worker finds it."""
+
+import json
+import os
+
+import pandas as pd
+import pytest
+
+from tffapps.errors import UserError
+from tffapps.site import data
+from tffapps.site.__main__ import main
+
+A = {
+    "train": {"benign": 3, "malignant": 2},
+    "val": {"benign": 0, "malignant": 0},
+    "test": {"benign": 1, "malignant": 0},
+}
+
+
+def test_a_site_is_described_without_names(images, capsys):
+    assert main(["describe", "--data", str(images), "--name", "a"]) == 0
+    text = capsys.readouterr().out
+    described = json.loads(text)
+    assert described["name"] == "a" and described["version"] == "0.1.0"
+    assert described["frameworks"] == {"tensorflow": "2.14.1", "tensorflow-federated": "0.87.0"}
+    assert described["classes"] == ["benign", "malignant"] and described["images"] == A
+    assert described["sizes"] == {"8x6": 4, "10x6": 2} and described["masks"] == 0
+    assert "Doe" not in text and "patients" not in text
+
+
+def test_the_coordinator_makes_the_paths_from_the_counts(images):
+    table = data.load(images, "a")
+    description = json.loads(json.dumps(data.describe(table, "a")))
+    published = data.relative_manifest(description)
+    assert list(published.path) == [
+        "train/0/000000", "train/0/000001", "train/0/000002", "train/1/000000", "train/1/000001", "test/0/000000",
+    ]  # fmt: skip
+    with data.working_folder(table, description) as folder:
+        assert json.loads((folder / data.DESCRIPTION).read_text()) == description
+        # Every published row is the row of the manifest with the same class and split, and there are no others.
+        real = {os.path.realpath(folder / row.path): (row.label, row.split) for row in published.itertuples()}
+        assert real == {os.path.realpath(row.path): (row.label, row.split) for row in table.itertuples()}
+        assert all(f"{os.sep}a{os.sep}" in path for path in real)
+        links = [name for _, _, names in os.walk(folder) for name in names]
+        assert len(links) == 7  # six images and the description
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not folder.exists() and len(data.load(images, "a")) == 6  # the links are gone, the images are not
+
+
+def test_masks(images, tmp_path):
+    rows = [
+        ("a/train/benign/Jane-Doe-0.png", "benign", "a/train/benign/Jane-Doe-1.png"),
+        ("a/train/benign/Jane-Doe-2.png", "benign", "a/train/malignant/Jane-Doe-0.png"),
+    ]
+    table = pd.DataFrame([(images / image, label, images / mask) for image, label, mask in rows])
+    table.to_csv(tmp_path / "manifest.csv", index=False, header=["path", "label", "mask"])
+    loaded = data.load(tmp_path / "manifest.csv", "here")
+    assert set(loaded.client) == {"here"}  # a manifest without clients is the site's own
+    description = data.describe(loaded, "here")
+    published = data.relative_manifest(description)
+    assert description["masks"] == 2 and list(published["mask"]) == ["train/0/000000.mask", "train/0/000001.mask"]
+    with data.working_folder(loaded, description) as folder:
+        assert os.path.realpath(folder / published["mask"][1]) == str(images / rows[1][2])
+    loaded.loc[0, "mask"] = ""
+    assert "mask" not in data.relative_manifest(data.describe(loaded, "here"))
+
+
+def test_a_file_that_is_no_image_is_counted(tmp_path):
+    (tmp_path / "benign").mkdir()
+    (tmp_path / "benign" / "x.png").write_bytes(b"no image")
+    assert data.describe(data.load(tmp_path, "a"), "a")["sizes"] == {"unreadable": 1}
+
+
+def test_several_clients_and_none_of_them(images):
+    with pytest.raises(UserError, match=r"--name z: --data .*patients holds the clients a, b; give one of them"):
+        data.load(images, "z")

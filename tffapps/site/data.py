@@ -1,0 +1,136 @@
+"""A site's data: what others may know of it, and the one folder in which its worker finds it.
+
+The worker's working folder is a new one of links:
+
+    site.json              what `describe` prints
+    train/0/000000         a link to the first training image of class 0, and so on
+    train/0/000000.mask    a link to its mask, where there is one
+
+So whoever knows the counts knows every relative path, file names stay at the site, and rows of other clients, or files
+that no row names, have no relative path. An absolute path, or one with `..`, still leads to every file that the user
+who runs the site can read: run it as a user who can read the data and nothing else of worth.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tffapps.data import manifest as manifests
+from tffapps.errors import UserError
+
+DESCRIPTION = "site.json"
+_PACKAGE, _FRAMEWORKS = "tffapps", ("tensorflow", "tensorflow-federated")
+_MASK = ".mask"
+
+
+def load(data: Path, name: str) -> pd.DataFrame:
+    """The rows of a folder or manifest that are this site's: those of its client, or all if there is one client."""
+    table = manifests.load(data)
+    manifests.check(table)
+    clients = sorted(set(table.client), key=manifests.natural_key)
+    if name in clients:
+        table = table[table.client == name]
+    elif len(clients) > 1:
+        raise UserError(f"--name {name}: --data {data} holds the clients {', '.join(clients)}; give one of them")
+    table = table.assign(client=name).reset_index(drop=True)
+    unreadable = next((path for path in table.path if not os.access(path, os.R_OK)), None)
+    if unreadable:
+        raise UserError(f"--data {data}: {unreadable} cannot be read; check its permissions")
+    return table
+
+
+def describe(table: pd.DataFrame, name: str) -> dict[str, Any]:
+    """What a site publishes: counts and sizes, and no file names."""
+    classes = manifests.classes(table)
+    counts = {
+        split: {label: int(((table.split == split) & (table.label == label)).sum()) for label in classes}
+        for split in manifests.SPLITS
+    }
+    sizes = collections.Counter(_size(path) for path in table.path)
+    masks = int((table["mask"] != "").sum()) if "mask" in table.columns else 0
+    return {
+        "name": name,
+        "version": _version(),
+        "frameworks": {package: metadata.version(package) for package in _FRAMEWORKS},
+        "classes": classes,
+        "images": counts,
+        "masks": masks,
+        "sizes": dict(sorted(sizes.items(), key=lambda item: manifests.natural_key(item[0]))),
+    }
+
+
+def relative_manifest(description: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows of a site as its worker sees them, made from what it published: for the coordinator.
+
+    With a column of masks only if every image has one: which of them do is not published.
+    """
+    rows = [
+        (_relative(split, index, number), label, description["name"], split)
+        for split, counts in description["images"].items()
+        for index, label in enumerate(description["classes"])
+        for number in range(counts[label])
+    ]
+    table = pd.DataFrame(rows, columns=list(manifests.COLUMNS))
+    return table.assign(mask=table.path + _MASK) if description["masks"] == len(table) else table
+
+
+@contextlib.contextmanager
+def working_folder(table: pd.DataFrame, description: Mapping[str, Any]) -> Iterator[Path]:
+    """The folder of links, for as long as the `with` block lasts."""
+    folder = Path(tempfile.mkdtemp(prefix="tffapps-site-"))
+    try:
+        (folder / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
+        for split in manifests.SPLITS:
+            for index, label in enumerate(description["classes"]):
+                (folder / split / str(index)).mkdir(parents=True)
+                rows = table[(table.split == split) & (table.label == label)]
+                for number, row in enumerate(rows.to_dict("records")):
+                    link = folder / _relative(split, index, number)
+                    link.symlink_to(row["path"])
+                    if row.get("mask"):
+                        link.with_name(link.name + _MASK).symlink_to(row["mask"])
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _relative(split: str, index: int, number: int) -> str:
+    return f"{split}/{index}/{number:06d}"
+
+
+def _size(path: str) -> str:
+    """Width × height, read from the first bytes of a file."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return f"{image.width}x{image.height}"
+    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError):
+        return "unreadable"
+
+
+def _version() -> str:
+    try:
+        return metadata.version(_PACKAGE)
+    except metadata.PackageNotFoundError:  # run from its folder, not installed
+        return _version_in_project()
+
+
+def _version_in_project() -> str:
+    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    try:
+        lines = project.read_text().splitlines()
+    except OSError:
+        return "unknown"
+    return next((line.split('"')[1] for line in lines if line.startswith('version = "')), "unknown")

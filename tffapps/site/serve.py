@@ -1,0 +1,63 @@
+"""`python -m tffapps.site serve`: this site's data, TFF's worker over it, and a door that asks for a certificate."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sys
+from pathlib import Path
+
+from tffapps.engine.closed_worker import ClosedWorker
+from tffapps.engine.doorway import Certificates
+from tffapps.errors import RunStopped, UserError
+from tffapps.site import data, files
+from tffapps.site.address import parse_address
+
+
+def serve(source: Path, name: str, listen: str, certificates: Certificates, *, allow_open: bool = False) -> None:
+    """Serves until it is interrupted. What can be wrong is found before the port opens."""
+    host, port = parse_address("--listen", listen)
+    files.check(certificates, "site", name)
+    table = data.load(source, name)
+    description = data.describe(table, name)
+    listener = _bind(listen, host, port)
+    bound = listener.getsockname()
+    with listener, data.working_folder(table, description) as folder:
+        worker = ClosedWorker(
+            listener, name=f"site {name}", folder=folder, certificates=certificates, restart=True,
+            allow_open=allow_open, log=sys.stderr, remove=folder,
+        )  # fmt: skip
+        try:
+            shown = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
+            kept = "closed to the network" if worker.closed else "OPEN TO THE NETWORK"
+            print(f"site {name}: {len(table)} images, listening on {shown}, worker {kept}", flush=True)
+            status = worker.wait()
+        finally:
+            worker.stop()
+    raise RunStopped(f"the supervisor of the worker ended (status {status}); run the same command again")
+
+
+def _bind(listen: str, host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror:
+        raise UserError(f"--listen {listen}: no host of this name is known; give an address of this machine") from None
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        raise UserError(f"--listen {listen}: {_why(error)}") from None
+    return listener
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "another program listens there; choose another port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "not an address of this machine; give one of its own, or 0.0.0.0 for all of them"
+    if error.errno == errno.EACCES:
+        return "only the administrator may listen there; choose a port from 1024 on"
+    return f"cannot listen there ({error.strerror})"
