@@ -175,7 +175,7 @@ def test_a_port_of_something_else(folder):
 
 
 def test_a_site_that_says_nothing(folder):
-    with answering(files(folder, "a")) as address, pytest.raises(Unreachable, match="no answer within 0.5 s"):
+    with answering(files(folder, "a")) as address, pytest.raises(Unreachable, match=r"no answer within 0\.5 s"):
         channel(address, files(folder, "coordinator"), timeout=0.5)
 
 

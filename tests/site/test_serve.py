@@ -76,11 +76,13 @@ def test_its_own_files_over_relative_paths(images, folder):
     try:
         assert served.line.startswith("site a: 6 images, listening on 127.0.0.1:")
         assert served.line.endswith("worker closed to the network\n")
-        with contextlib.closing(channel(served.address, files(folder, "coordinator"))) as way:
-            with tff.framework.get_context_stack().install(remote_context(way, lowering.to_native)):
-                assert json.loads(published())["images"]["train"] == {"benign": 3, "malignant": 2}
-                assert first_malignant() == (images / "a/train/malignant/Jane-Doe-0.png").read_bytes()
-                assert len(of_another_client()) == 0
+        with (
+            contextlib.closing(channel(served.address, files(folder, "coordinator"))) as way,
+            tff.framework.get_context_stack().install(remote_context(way, lowering.to_native)),
+        ):
+            assert json.loads(published())["images"]["train"] == {"benign": 3, "malignant": 2}
+            assert first_malignant() == (images / "a/train/malignant/Jane-Doe-0.png").read_bytes()
+            assert len(of_another_client()) == 0
     finally:
         status, errors = served.end(signal.SIGINT)
     assert status == 130 and errors.endswith("tffapps.site: stopped by Ctrl-C\n")
