@@ -1,0 +1,156 @@
+"""The whole page, from what a results folder holds."""
+
+from __future__ import annotations
+
+from tffapps.report import costs
+from tffapps.report.blocks import figure_block, folded, grid_table, table_block
+from tffapps.report.cells import grid
+from tffapps.report.collect import REAL, Found, Place
+from tffapps.report.markup import Markup, anchor, element, joined, single, with_code
+from tffapps.report.sentences import sentences
+from tffapps.report.style import CSS
+from tffapps.report.summary_block import summary_block
+from tffapps.report.systems import System, Table
+
+TITLE = "tffapps: results"
+_STANDIN_SAYS = "Images were drawn for this run. It shows that the machinery works, not which method is best."
+_REAL_SAYS = "The images are not part of the project; README.md in the results folder says where they are from."
+
+
+def page(found: Found) -> str:
+    head = element(
+        "head",
+        single("meta", charset="utf-8"),
+        single("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        single("meta", name="color-scheme", content="light dark"),
+        element("title", TITLE),
+        element("style", Markup(CSS)),
+    )
+    main = [_opening(found), summary_block(found)]
+    main += [_system(found, system) for system in found.systems]
+    if not found.benchmarks.empty:
+        main.append(_benchmarks(found.benchmarks))
+    body = element("body", _contents(found), element("main", *main))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _opening(found: Found) -> Markup:
+    parts = [
+        element("h1", "Federated learning for images: results"),
+        element(
+            "p",
+            "Five published systems as one TensorFlow Federated application, and what they gave here. Every number is "
+            "from a table in this folder, whose file stands beside its title. The paper's values stand in shaded "
+            "columns: they are of other data and other networks, so compare order and gaps, not heights.",
+        ),
+        element(
+            "p",
+            _badge("stand-in"), " marks runs on images drawn for the purpose, ", _badge("real images", True),
+            " runs on photographs or scans. ± is the sample standard deviation over seeds.",
+        ),
+    ]  # fmt: skip
+    if found.problems:
+        lines = [element("li", line) for line in found.problems]
+        parts.append(element("div", "Files that cannot be shown:", element("ul", *lines), class_="problem"))
+    return element("header", *parts)
+
+
+def _contents(found: Found) -> Markup:
+    links = [("summary", "Summary"), *((system.name, system.title) for system in found.systems)]
+    if not found.benchmarks.empty:
+        links.append((found.benchmarks.system.name, found.benchmarks.system.title))
+    items = [element("li", element("a", text, href=f"#{name}")) for name, text in links]
+    return element("nav", element("p", "tffapps"), element("ul", *items), aria_label="Contents")
+
+
+def _badge(text: str, real: bool = False) -> Markup:
+    return element("span", text, class_="badge real" if real else "badge")
+
+
+def _system(found: Found, system: System) -> Markup:
+    parts = [element("h2", system.title, id=system.name), element("p", system.about)]
+    parts.append(element("p", element("code", system.command), class_="command"))
+    places = found.of(system)
+    if not any(place.folder == system.name for place in places):
+        parts.append(_missing(f"No tables in {system.name}/ yet: `{system.command}` makes them."))
+    parts += [_place(place) for place in places]
+    if not any(place.is_real or place.folder.startswith(f"{REAL}/") for place in places):
+        command = f"{system.command} --data FOLDER --results results/{REAL}"
+        parts.append(_missing(f"No run on real images here: `{command}` makes one."))
+    return element("article", *parts)
+
+
+def _missing(text: str) -> Markup:
+    return element("p", with_code(text), class_="missing")
+
+
+def _place(place: Place) -> Markup:
+    real = place.is_real
+    heading = [_badge("real images" if real else "stand-in", real), " "] if place.data else []
+    heading.append(f"Run on “{place.data}”" if real else "Run on drawn images" if place.data else "What is there")
+    parts = [element("h3", *heading, id=anchor(place.folder))]
+    if place.data:
+        parts.append(element("p", _REAL_SAYS if real else _STANDIN_SAYS, class_="note"))
+    said = sentences(place)
+    if said:
+        parts.append(element("ul", *(element("li", line) for line in said), class_="says"))
+    figures = _figures(place)
+    tables = _tables(place)
+    parts += tables[:1] + figures + tables[1:]
+    parts += _costs(place)
+    parts += _not_there(place)
+    return element("section", *parts, class_="place real" if real else "place")
+
+
+def _tables(place: Place) -> list[Markup]:
+    known = {table.file for table in place.system.tables}
+    others = [Table(file, file.removesuffix(".csv").replace("_", " "), folded=True) for file in place.sheets]
+    specs = [*place.system.tables, *(table for table in others if table.file not in known)]
+    open_first = sorted((spec for spec in specs if spec.file in place.sheets), key=lambda spec: spec.folded)
+    return [
+        table_block(
+            spec, place.sheets[spec.file], place.folder, place.system.own, place.system.paper,
+            anchor(place.folder, spec.file),
+        )
+        for spec in open_first
+    ]  # fmt: skip
+
+
+def _figures(place: Place) -> list[Markup]:
+    captions = dict(place.system.figures)
+    names = [name for name in captions if name in place.pictures]
+    names += [name for name in place.pictures if name not in captions]
+    if not names:
+        return []
+    blocks = [
+        figure_block(captions.get(name, name), place.pictures[name], f"{place.folder}/{name}") for name in names
+    ]  # fmt: skip
+    return [element("div", *blocks, class_="figures")]
+
+
+def _costs(place: Place) -> list[Markup]:
+    if not place.runs:
+        return []
+    sheet = costs.as_sheet(place.runs)
+    title = joined("Seconds and bytes of each run ", element("span", f"{place.folder}/runs/", class_="file"))
+    return [folded(title, grid_table(grid(sheet), "seconds and bytes"), len(sheet.rows), anchor(place.folder, "costs"))]
+
+
+def _not_there(place: Place) -> list[Markup]:
+    """Broken files one by one, missing ones in one line."""
+    lines = [
+        element("p", element("code", f"{place.folder}/{name}"), f" {why}.", class_="problem")
+        for name, why in place.broken.items()
+    ]
+    absent = [table for table in place.system.tables if table.file not in {*place.sheets, *place.broken}]
+    if not absent or place.system.name == "benchmarks":
+        return lines
+    names = ", ".join(f"`{table.file}`" + (f" (`{table.flag}`)" if table.flag else "") for table in absent)
+    data = f" --data {place.data} --results results/{REAL}" if place.folder.startswith(f"{REAL}/") else ""
+    needed = "; a flag in brackets is needed for its table" if any(table.flag for table in absent) else ""
+    return [*lines, _missing(f"Not there: {names}. `{place.system.command}{data}` makes such tables{needed}.")]
+
+
+def _benchmarks(place: Place) -> Markup:
+    parts = [element("h2", place.system.title, id=place.system.name), element("p", place.system.about)]
+    return element("article", *parts, element("section", *_tables(place), *_not_there(place), class_="place"))
