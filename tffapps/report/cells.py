@@ -107,7 +107,10 @@ def _decimals(values: Sequence[float], as_printed: Sequence[str] = ()) -> int:
     if all(value == int(value) for value in values):
         return 0
     largest = max(abs(value) for value in values)
-    enough = next(decimals for least, decimals in ((100, 0), (10, 1), (1.5, 2), (0.1, 3), (0, 4)) if largest >= least)
+    smallest = min(abs(value) for value in values if value)
+    enough = next(decimals for least, decimals in ((100, 0), (10, 1), (3, 2), (0, 3)) if largest >= least)
+    if largest < 0.1 or (enough == 3 and smallest < 0.001):
+        enough = 4
     if as_printed:
         enough = min(enough, max(len(text.partition(".")[2]) for text in as_printed))
     return enough
@@ -120,7 +123,7 @@ def _percent_decimals(shares: Sequence[float]) -> int:
 def in_units(size: float) -> str:
     """Bytes in the unit a reader can take in."""
     if size == 0:
-        return "nothing"
+        return "0"
     for unit, name in _UNITS:
         if size >= unit:
             return f"{size / unit:.3g} {name}" if size < 1000 * unit else f"{size / unit:,.0f} {name}"

@@ -88,7 +88,7 @@ def _place(place: Place) -> Markup:
     real = place.is_real
     heading = [_badge("real images" if real else "stand-in", real), " "] if place.data else []
     heading.append(f"Run on “{place.data}”" if real else "Run on drawn images" if place.data else "What is there")
-    parts = [element("h3", *heading, id=anchor(place.folder))]
+    parts = [element("h3", *heading, id=anchor(place.folder, "run"))]
     if place.data:
         parts.append(element("p", _REAL_SAYS if real else _STANDIN_SAYS, class_="note"))
     said = sentences(place)

@@ -21,7 +21,8 @@ class Picture:
 
     @property
     def wide(self) -> bool:
-        return self.width > 2.3 * self.height
+        """Too much in it for half a column."""
+        return self.width > 2.2 * self.height or (self.width > 1000 and self.width > 1.4 * self.height)
 
 
 def picture(path: pathlib.Path) -> Picture:

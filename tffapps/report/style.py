@@ -15,7 +15,7 @@ CSS = """
   }
 }
 * { box-sizing: border-box; }
-html { scroll-behavior: smooth; scroll-padding-top: 1rem; -webkit-text-size-adjust: 100%; }
+html { scroll-padding-top: 1rem; -webkit-text-size-adjust: 100%; }
 body {
   margin: 0; background: var(--ground); color: var(--ink);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif;
@@ -59,7 +59,8 @@ article { margin-top: 3.2rem; padding-top: 1.6rem; border-top: 1px solid var(--l
 .says li { margin: .25rem 0; }
 .file { font: .78rem/1.4 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-weight: 400; color: var(--faint); overflow-wrap: anywhere; }
-a.file { color: var(--accent); }
+a.file { color: var(--accent); text-decoration: none; }
+a.file:hover { text-decoration: underline; }
 .badge { display: inline-block; font-size: .74rem; font-weight: 600; line-height: 1.5; padding: 0 .45rem;
   border-radius: 3px; border: 1px solid var(--line); color: var(--soft); background: var(--card); white-space: nowrap; }
 .badge.real { color: var(--real); background: var(--real-ground); border-color: currentColor; }
@@ -74,7 +75,7 @@ thead th { color: var(--soft); font-weight: 600; font-size: .8rem; vertical-alig
 thead th:first-child { padding-left: .2rem; }
 tbody th { padding-left: .2rem; }
 .over { padding-bottom: 0; }
-.over.paper { text-align: center; font-style: italic; font-weight: 500; }
+.over.paper { text-align: left; font-style: italic; font-weight: 500; }
 .number { text-align: right; }
 td.paper, th.paper { background: var(--paper); color: var(--soft); }
 .own td, .own th { background: var(--mark); }
@@ -90,14 +91,14 @@ td.paper, th.paper { background: var(--paper); color: var(--soft); }
 .summary .group th { position: static; max-width: none; padding-top: 1.1rem; font-weight: 600; border-top: 0; }
 .summary .group span { position: sticky; left: .2rem; }
 .summary .group .badge, .summary .group .file { position: static; margin: 0 .25rem; }
-.summary .gain { font-weight: 650; min-width: 4.5rem; }
-.summary .verdict { min-width: 4rem; }
+.summary td.number { min-width: 4.6rem; }
+.summary .verdict { display: block; }
 .verdict.ahead { color: var(--good); } .verdict.behind { color: var(--bad); } .verdict { color: var(--soft); }
 details { margin: .9rem 0; border-top: 1px solid var(--line); padding-top: .6rem; }
 summary { cursor: pointer; font-size: .925rem; }
 details[open] > summary { margin-bottom: .6rem; }
 .figures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.4rem; margin: 2rem 0 1rem;
-  align-items: start; }
+  align-items: start; grid-auto-flow: dense; }
 figure { margin: 0; }
 figure.wide { grid-column: 1 / -1; }
 .paper-white { background: #fff; border: 1px solid var(--line); border-radius: 4px; padding: .4rem; overflow-x: auto; }

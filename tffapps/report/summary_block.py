@@ -6,7 +6,7 @@ from tffapps.report.collect import Found, Place
 from tffapps.report.markup import Markup, anchor, element, joined
 from tffapps.report.summary import Comparison, Score, comparisons, signed
 
-_HEAD = ("metric", "method", "baseline", "gain", "", "as good or better without it", "paper's gain")
+_HEAD = ("metric", "gain", "method", "baseline", "as good or better without it", "paper's gain")
 _NUMBERS = {"gain": "number", "paper's gain": "number paper"}
 _RULE = (
     "Gain: the method's score less the baseline's. Scores are called level when they differ by no more than the larger "
@@ -36,7 +36,7 @@ def _group(place: Place) -> list[Markup]:
         return []
     files = dict.fromkeys(name for one in found for name in one.files)
     links = [element("a", name, href=f"#{anchor(place.folder, name)}", class_="file") for name in files]
-    named = element("a", place.system.name, href=f"#{anchor(place.folder)}")
+    named = element("a", place.system.name, href=f"#{anchor(place.folder, 'run')}")
     badge = element("span", place.data, class_="badge real" if place.is_real else "badge")
     line = element("span", named, " ", badge, " ", joined(*links, between=" "))
     return [
@@ -50,14 +50,14 @@ def _group(place: Place) -> list[Markup]:
 
 def _row(one: Comparison) -> Markup:
     others = [element("div", _score(score, "the baseline" if score is one.baseline else "")) for score in one.as_good]
+    verdict = element("span", one.verdict, class_=f"verdict {anchor(one.verdict)}")
     paper = "" if one.paper_gain is None else signed(one.paper_gain)
     return element(
         "tr",
         element("th", one.metric, scope="row"),
+        element("td", element("b", signed(one.gain)), " ", verdict, class_="number"),
         element("td", _score(one.method)),
         element("td", _score(one.baseline)),
-        element("td", signed(one.gain), class_="number gain"),
-        element("td", element("span", one.verdict, class_=f"verdict {anchor(one.verdict)}")),
         element("td", *(others or [element("span", "nobody", class_="spread")])),
         element("td", paper, class_="number paper"),
     )

@@ -109,7 +109,7 @@ FEDSDA = System(
         ("auroc.png", "AUROC over rounds."),
         ("stains.png", "Stain matrices, measured and drawn."),
         ("frechet.png", "Fréchet distance of the stain model over its training."),
-        ("tsne.png", "Patches of all centres by their features (t-SNE) under each alignment."),
+        ("tsne.png", "Patches of all centres under each alignment, by t-SNE of their thumbnails."),
     ),
     (("side", "fedsda"),),
     "The paper: DenseNet-121 on CAMELYON17 (C17) and AGGC22 (A22).",

@@ -61,7 +61,7 @@ _WORDS = {
     "dealt": "pictures dealt out",
     "variant": "losses",
     "bytes": "bytes",
-    "bytes_per_client": "sent and received by a client",
+    "bytes_per_client": "to and from a client",
     "pixel_difference": "pixels off (of 255)",
     "ratio": "of float32's bytes",
     "test": "tested on",
