@@ -20,6 +20,7 @@ def test_digits_that_count():
     assert of(wd=["0.0472869", "0.0019"]) == {"WD": ["0.0473|", "0.0019|"]}
     assert of(kid=["-0.0083", "0.22"]) == {"KID": ["−0.008|", "0.220|"]}
     assert of(trainable=["20874243", "6043"]) == {"trainable": ["20,874,243|", "6,043|"]}
+    assert of(patches_per_second=["1940.48", "58.36", "0.39"]) == {"patches/s": ["1,940|", "58.4|", "0.39|"]}
     assert of(share=["0", "0.5"]) == {"share": ["0%|", "50%|"]}
     assert of(first=["0.0416667", "1"]) == {"right first": ["4.2%|", "100.0%|"]}
 

@@ -31,4 +31,4 @@ def test_what_is_wrong_is_named(tmp_path, content, why):
 
 
 def test_numbers():
-    assert [number(text) for text in ("1.5", "1e3", "", "nan", "inf", "a")] == [1.5, 1000.0, None, None, None, None]
+    assert [number(text) for text in ("1.5", "1e3", "", "nan", "inf", "1_0")] == [1.5, 1000.0, None, None, None, None]

@@ -1,8 +1,8 @@
 """A table's columns and cells as they are shown.
 
 A mean and its spread share a cell; the paper's columns come last, whatever their place in the file; what is the same in
-every row and says what ran is said once, below; columns without any value are left out. All numbers of a column have
-the same number of decimals.
+every row and says what ran is said once, below; columns without any value are left out. Numbers of a column have the
+same number of decimals, unless they are of very different size.
 """
 
 from __future__ import annotations
@@ -89,11 +89,15 @@ def _column(sheet: Sheet, name: str, is_bytes: bool) -> Column:
     decimals = _percent_decimals(there) if percent else _decimals(there, values if paper else ())
     if not percent and any(spreads) and decimals == 0:
         decimals = 1  # a mean over seeds, even if all means are whole numbers
+    far_apart = not percent and _far_apart(there, decimals)
 
     def text(value: float | None) -> str:
         if value is None:
             return ""
-        shown = f"{value:.{decimals}%}" if percent else f"{value:,.{decimals}f}"
+        if far_apart:
+            shown = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        else:
+            shown = f"{value:.{decimals}%}" if percent else f"{value:,.{decimals}f}"
         return shown.replace("-", "−")
 
     cells = [Cell(text(value)) for value in numbers]
@@ -114,6 +118,12 @@ def _decimals(values: Sequence[float], as_printed: Sequence[str] = ()) -> int:
     if as_printed:
         enough = min(enough, max(len(text.partition(".")[2]) for text in as_printed))
     return enough
+
+
+def _far_apart(values: Sequence[float], decimals: int) -> bool:
+    """Would the decimals that do for the largest leave nothing of the smallest? Then each number has its own."""
+    whole = all(value == int(value) for value in values)
+    return not whole and decimals < 2 and any(0 < abs(value) < 10 ** (1 - decimals) for value in values)
 
 
 def _percent_decimals(shares: Sequence[float]) -> int:

@@ -32,7 +32,9 @@ def matches(row: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
 
 
 def number(text: str) -> float | None:
-    """None: blank or not a number."""
+    """None: blank or not a number. Python would also take `1_0`, which is a name."""
+    if "_" in text:
+        return None
     try:
         value = float(text)
     except ValueError:
@@ -42,7 +44,7 @@ def number(text: str) -> float | None:
 
 def read(path: pathlib.Path) -> Sheet:
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             lines = list(csv.reader(file, strict=True))
     except OSError as error:
         raise Broken(f"cannot be read: {error.strerror}") from None

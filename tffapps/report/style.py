@@ -2,14 +2,14 @@
 
 CSS = """
 :root {
-  --ink: #1c1d20; --soft: #5f636b; --faint: #8b9099; --line: #dfe1e5; --ground: #fdfdfc; --card: #f5f5f2;
+  --ink: #1c1d20; --soft: #5f636b; --faint: #6f747d; --line: #dfe1e5; --ground: #fdfdfc; --card: #f5f5f2;
   --accent: #1f5f8b; --real: #7a4a12; --real-ground: #fbf1e2; --paper: #f1f1ec; --mark: #eaf2f8;
   --good: #1d6b3c; --bad: #a03028;
   color-scheme: light dark;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --ink: #e4e5e8; --soft: #a4a8b0; --faint: #7d828b; --line: #34373d; --ground: #16181b; --card: #1e2125;
+    --ink: #e4e5e8; --soft: #a4a8b0; --faint: #8f949d; --line: #34373d; --ground: #16181b; --card: #1e2125;
     --accent: #86bfe6; --real: #e5b877; --real-ground: #33291a; --paper: #22252a; --mark: #1c2b37;
     --good: #7cc795; --bad: #ec8f85;
   }
@@ -83,6 +83,7 @@ td.paper, th.paper { background: var(--paper); color: var(--soft); }
 .own th { font-weight: 650; }
 .spread { color: var(--faint); font-size: .92em; }
 .muted, .count { color: var(--faint); font-weight: 400; }
+.summary, .summary table { width: 100%; }
 .summary td, .summary th { white-space: normal; vertical-align: top; }
 .summary td { min-width: 7rem; }
 .summary tbody th { min-width: 5.5rem; max-width: 11rem; font-weight: 400; }
@@ -104,7 +105,7 @@ figure.wide { grid-column: 1 / -1; }
 .paper-white { background: #fff; border: 1px solid var(--line); border-radius: 4px; padding: .4rem; overflow-x: auto; }
 img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
 figcaption { margin-top: .35rem; }
-@media (max-width: 48rem) {
+@media screen and (max-width: 48rem) {
   h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; }
   .figures { grid-template-columns: minmax(0, 1fr); }
   .place { padding-left: .7rem; }
@@ -113,12 +114,15 @@ figcaption { margin-top: .35rem; }
 @media print {
   :root { --ink: #000; --soft: #333; --faint: #555; --line: #bbb; --ground: #fff; --card: #fff; --paper: #f2f2f2;
     --mark: #eef3f7; --accent: #000; --real: #5b3508; --real-ground: #fff; --good: #000; --bad: #000; }
-  body { display: block; font-size: 9.5pt; }
+  html { font-size: 9.5pt; }
+  body { display: block; }
   nav { display: none; }
   main { max-width: none; padding: 0; }
   article { break-before: page; border: 0; margin: 0; padding: 0; }
   header + article { break-before: auto; margin-top: 1.5rem; }
-  .box { overflow: visible; }
+  .box, .paper-white { overflow: visible; }
+  .paper-white { padding: 0; border: 0; }
+  figure img { max-height: 22cm; width: auto; }
   table { font-size: 6.8pt; }
   th, td { padding: .15rem .3rem; }
   thead th { min-width: 0; font-size: 6.4pt; }

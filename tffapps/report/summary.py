@@ -173,7 +173,7 @@ def _lines(place: Place) -> list[tuple[str, ...]]:
                 one.metric,
                 f"{one.method.name} {one.method}",
                 f"{one.baseline.name} {one.baseline}",
-                signed(one.gain),
+                f"{one.gain:+.3f}",
                 one.verdict,
                 f"{place.seconds:.0f}" if place.seconds else "-",
                 ", ".join(other.name for other in one.as_good) or "-",
