@@ -2,9 +2,8 @@
 
 The page needs nothing but itself: pictures are in it, the style is in it, and no program is. TensorFlow is not
 imported.
-  sheet       a CSV file as it is                       cells     a table's columns and cells as they are shown
-  systems     what each application is, and its files   words     the names of columns in words
-  headlines   what is compared with what                summary   those comparisons, from the tables
-  costs       seconds and bytes, from the runs          pictures  images that lie in the page
-  markup      HTML, escaped                             page      the whole page
+  systems     what each application is, and its files   words      the names of columns in words
+  headlines   what is compared with what                summary    those comparisons, worked out from the tables
+  collect     reads a results folder, by way of: sheet (a CSV file), pictures (images), costs (records of runs)
+  page        the whole page, made of: summary_block, sentences, blocks (tables and figures), cells, markup, style
 """
