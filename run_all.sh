@@ -1,10 +1,46 @@
 #!/usr/bin/env bash
-# Set-up on first use, a check of the machine, then every application. Flags go to the applications:
-#   bash run_all.sh --profile smoke
+# Set-up on first use, a check of the machine, the five systems one after the other, and the page of all results.
+# The same command goes on where it was interrupted.
 set -eu
 cd "$(dirname "$0")"
+all="plfl fedsda fnst fedstyle fedtransfer"
+
+usage="bash run_all.sh [--profile smoke|demo|paper] [--only plfl,fnst] [--results FOLDER]"
+refuse() {
+  echo "run_all.sh: $1; usage: $usage" >&2
+  exit 2
+}
+
+profile=demo only=$all results=results
+while [ $# -gt 0 ]; do
+  case $1 in
+    --profile=* | --only=* | --results=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
+  esac
+  case $1 in
+    -h | --help)
+      echo "$usage"
+      echo "  systems: ${all// /, }; classify, plain federated classification, if --only names it"
+      exit 0
+      ;;
+    --profile | --only | --results) [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1 needs a value" ;;
+    *) refuse "$1: unknown argument" ;;
+  esac
+  case $1 in
+    --profile) profile=$2 ;;
+    --only) only=${2//,/ } ;;
+    --results) results=$2 ;;
+  esac
+  shift 2
+done
+case $profile in smoke | demo | paper) ;; *) refuse "--profile $profile: choose smoke, demo or paper" ;; esac
+for app in $only; do
+  case " $all classify " in *" $app "*) ;; *) refuse "--only $app: choose from ${all// /, }, classify" ;; esac
+done
+
 . scripts/setup.sh requirements.txt
 "$PYTHON" -m tffapps.doctor
-for app in classify plfl fedsda fnst fedstyle fedtransfer; do
-  "$PYTHON" -m "tffapps.$app" "$@"
+for app in $only; do
+  echo "== $app"
+  "$PYTHON" -m "tffapps.$app" --profile "$profile" --results "$results"
 done
+"$PYTHON" -m tffapps.report --summary --results "$results"

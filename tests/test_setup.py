@@ -116,3 +116,41 @@ def test_the_pins_are_complete_and_name_no_index():
     runtime = set((ROOT / "requirements.txt").read_text().splitlines())
     assert runtime <= set((ROOT / "requirements-dev.txt").read_text().splitlines())
     assert runtime <= set((ROOT / "requirements-gpu.txt").read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--fast"], "--fast: unknown argument"),
+        (["--profile"], "--profile needs a value"),
+        (["--profile", "big"], "--profile big: choose smoke, demo or paper"),
+        (["--only", "plfl,nope"], "--only nope: choose from plfl, fedsda, fnst, fedstyle, fedtransfer, classify"),
+        (["--results="], "--results needs a value"),
+    ],
+)
+def test_run_all_refuses_what_it_does_not_know_before_anything_else(arguments, complaint, tmp_path):
+    shutil.copy(ROOT / "run_all.sh", tmp_path)
+    done = subprocess.run(["bash", "run_all.sh", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and complaint in done.stderr and len(done.stderr.splitlines()) == 1
+    assert os.listdir(tmp_path) == ["run_all.sh"]
+
+
+def test_run_all_runs_what_it_is_told_to_and_ends_with_the_summary(tmp_path):
+    """With a Python that only says what it was asked for."""
+    shutil.copy(ROOT / "run_all.sh", tmp_path)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "setup.sh").write_text("PYTHON=./python\n")
+    (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n[ "$2" != tffapps.fnst ]\n')
+    (tmp_path / "python").chmod(0o755)
+    options = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run(["bash", "run_all.sh", "--only=plfl,fedstyle", "--profile", "smoke"], **options)
+    assert done.returncode == 0 and done.stdout.splitlines() == [
+        "-m tffapps.doctor",
+        "== plfl",
+        "-m tffapps.plfl --profile smoke --results results",
+        "== fedstyle",
+        "-m tffapps.fedstyle --profile smoke --results results",
+        "-m tffapps.report --summary --results results",
+    ]
+    done = subprocess.run(["bash", "run_all.sh", "--results", "out"], **options)  # stops where one fails
+    assert done.returncode == 1 and done.stdout.splitlines()[-1] == "-m tffapps.fnst --profile demo --results out"

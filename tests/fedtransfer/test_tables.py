@@ -34,3 +34,16 @@ def test_the_paper_s_global_values_are_its_clients_means():
             mean = (found["austenite"][place] + found["iron"][place]) / 2
             limit = 0.003 if (method, place) == ("fedtransfer", 0) else 0.0021
             assert found["global"][place] == pytest.approx(mean, abs=limit), (method, place)
+
+
+def test_looks_of_several_folds():
+    """Folds differ in how many tiles they train with."""
+    folds = [
+        pd.DataFrame({"images": ["real", "painted"], "look": "iron", "count": [5, count], "share": [1.0, share]})
+        for count, share in ((8, 1.0), (6, 0.5))
+    ]
+    table = tables.looks([fold.assign(seed=0) for fold in folds])
+    assert (
+        table["count"].tolist() == [10, 14] and table.share.tolist() == [1.0, 0.75] and list(table.seeds) == ["0", "0"]
+    )
+    assert not len(tables.looks([]))

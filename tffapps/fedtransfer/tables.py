@@ -141,10 +141,16 @@ def sent(records: Sequence[Record], exchanged: Sequence[Exchanged], pools: Seque
 
 
 def looks(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Share of images that a classifier of real tiles calls the client's whose look they should have."""
+    """Share of images that a classifier of real tiles calls the client's whose look they should have.
+
+    `count` is of all seeds and folds together, each of which has a classifier of its own.
+    """
     if not seen:
         return pd.DataFrame()
-    return over_seeds(pd.concat(seen), ["images", "look", "count"], ["share"])
+    rows, keys = pd.concat(seen), ["images", "look"]
+    table = over_seeds(rows, keys, ["share"])
+    table.insert(len(keys), "count", list(rows.groupby(keys, sort=False)["count"].sum()))
+    return table
 
 
 def _beside(rows: pd.DataFrame) -> pd.DataFrame:
