@@ -2,6 +2,8 @@
 
 with open_engine("in-process"):
     any_tff_computation(...)
+
+An engine is "in-process", "worker", or the addresses of sites, as in "a.example:9000,b.example:9000".
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ import dataclasses
 import functools
 import resource
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tffapps.errors import UserError
+
+if TYPE_CHECKING:
+    from tffapps.engine.doorway import Certificates
 
 NAMES = ("in-process", "worker")
 
@@ -23,39 +28,74 @@ class Engine:
     name: str
     context: Any
 
+    @property
+    def sites(self) -> dict[str, dict[str, Any]]:
+        """The sites by name, in the order of the flag, and what each has published; none on this machine's engines."""
+        return {name: link.description for name, link in getattr(self.context, "links", {}).items()}
+
+    def at_site(self, name: str, computation: Any, *arguments: Any) -> Any:
+        """A computation without placements, evaluated at a site; where there are no sites, here."""
+        return self.context.at_site(name, computation, *arguments) if self.sites else computation(*arguments)
+
     def peak_memory(self) -> int:
         """Largest resident size so far of every process that computes, in bytes."""
         ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return ours + (self.context.peak_memory() if hasattr(self.context, "peak_memory") else 0)
 
 
-def check_name(name: str) -> None:
+def addresses(name: str) -> list[str]:
+    """Of an engine's name, the addresses of the sites; none for an engine of this machine."""
+    return [part.strip() for part in name.split(",") if part.strip()] if ":" in name else []
+
+
+def check_name(name: str, certificates: Certificates | None = None) -> None:
     """Refuses an unknown engine before TensorFlow is imported."""
-    if name not in NAMES:
-        raise UserError(f"--engine {name}: unknown; choose one of {', '.join(NAMES)}")
+    sites = addresses(name)
+    if sites:
+        from tffapps.site.address import parse_address
+
+        for number, site in enumerate(sites):
+            parse_address("--engine", site)
+            if site in sites[:number]:
+                raise UserError(f"--engine {name}: {site} is there twice; give each site once")
+        if certificates is None or not all(certificates.paths()):
+            raise UserError(f"--engine {name}: sites ask who is calling; give --cert, --key and --ca")
+    elif name not in NAMES:
+        raise UserError(f"--engine {name}: unknown; choose one of {', '.join(NAMES)}, or HOST:PORT,… of the sites")
 
 
 @contextlib.contextmanager
-def open_engine(name: str = "in-process") -> Iterator[Engine]:
-    """Makes an engine TFF's context for the length of the `with` block and ends it afterwards."""
-    check_name(name)
+def open_engine(name: str = "in-process", certificates: Certificates | None = None) -> Iterator[Engine]:
+    """Makes an engine TFF's context for the length of the `with` block and ends it afterwards.
+
+    Sites are shown the coordinator's `certificates`.
+    """
+    check_name(name, certificates)
     import tensorflow_federated as tff
 
-    from tffapps.engine.in_process import InProcessContext
-
     _replace_default()
-    if name == "worker":
-        from tffapps.engine.worker import WorkerContext
-
-        context: Any = WorkerContext()
-    else:
-        context = InProcessContext()
+    context = _context(name, certificates)
     try:
         with tff.framework.get_context_stack().install(context):
             yield Engine(name, context)
     finally:
         if hasattr(context, "close"):
             context.close()
+
+
+def _context(name: str, certificates: Certificates | None) -> Any:
+    if addresses(name):
+        from tffapps.engine.sites import SitesContext
+
+        assert certificates is not None
+        return SitesContext(addresses(name), certificates)
+    if name == "worker":
+        from tffapps.engine.worker import WorkerContext
+
+        return WorkerContext()
+    from tffapps.engine.in_process import InProcessContext
+
+    return InProcessContext()
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
 from tffapps.engine.graph_function import GraphFunction
-from tffapps.engine.plan import Plan, Step
+from tffapps.engine.plan import Plan, Step, argument
 from tffapps.engine.values import AtClients, Shelf, Struct, any_later, egest, flatten, ingest, pack
 
 
@@ -45,10 +45,13 @@ class InProcessContext(_f.SyncContext):
         if len(counts) > 1:
             raise ValueError(f"arguments placed at clients differ in length: {sorted(counts)}")
         shelf = Shelf() if any_later(arg) else None
-        result = _Run(self, plan, value, counts.pop() if counts else 0, shelf).result()
+        result = self._run(plan, value, counts.pop() if counts else 0, shelf).result()
         if callable(result):  # a bare TensorFlow computation: nothing federated around it
             result = result() if parameter is None else result(value)
         return egest(result, comp.type_signature.result)
+
+    def _run(self, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None) -> Run:
+        return Run(self, plan, parameter, clients, shelf)
 
     def _plan(self, comp: tff.Computation) -> Plan:
         # Keyed by identity: the computation is kept alive beside its plan, so the key cannot be reused.
@@ -65,7 +68,7 @@ class InProcessContext(_f.SyncContext):
         return self._functions[id(block)][1]
 
 
-class _Run:
+class Run:
     """One invocation of one computation."""
 
     def __init__(
@@ -88,32 +91,37 @@ class _Run:
             for step in todo:
                 if not step.at_clients and not step.aggregates:
                     self._known[step.name] = self._server_call(step.call)
-            self._pass_over_clients(todo)
+            self._pass_over_clients(number, todo)
         for name, values in self._kept.items():
             self._known[name] = AtClients(values, member=self._client_steps[name].call.type_signature.member)
         return self.server_value(self._plan.result)
 
-    def _pass_over_clients(self, todo: list[Step]) -> None:
-        folds = [_Fold(self, step) for step in todo if step.aggregates]
+    def _pass_over_clients(self, number: int, todo: list[Step]) -> None:
+        folds = [Fold(self, step) for step in todo if step.aggregates]
         kept = [step.name for step in todo if step.keep]
         if not folds and not kept:
             return
-        for client in range(self._clients):
-            try:
-                values = _OneClient(self, client)
-                for fold in folds:
-                    fold.add(values.evaluate(fold.value))
-                for name in kept:
-                    self._kept[name].append(self._put_away(name, values[name]))
-            except Exception as error:
-                raise ClientError(client, error) from error
+        self._fold_clients(number, folds, kept)
         for fold in folds:
             self._known[fold.name] = fold.report()
 
-    def _put_away(self, name: str, value: Any) -> Any:
-        if self._shelf is None:
-            return value
-        return self._shelf.put(egest(value, self._client_steps[name].call.type_signature.member))
+    def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
+        """Does the work of every client in a pass, one after the other."""
+        del number
+        for client in range(self._clients):
+            try:
+                values = OneClient(self, client)
+                for fold in folds:
+                    fold.add(values.evaluate(fold.value))
+                for name in kept:
+                    self._put_away(name, values[name])
+            except Exception as error:
+                raise ClientError(client, error) from error
+
+    def _put_away(self, name: str, value: Any) -> None:
+        if self._shelf is not None:
+            value = self._shelf.put(egest(value, self._client_steps[name].call.type_signature.member))
+        self._kept[name].append(value)
 
     def _server_call(self, call: _f.Call) -> Any:
         if not isinstance(call.function, _f.Intrinsic):
@@ -127,7 +135,7 @@ class _Run:
             return self.server_value(call.argument)
         raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
 
-    def client_call(self, step: Step, values: _OneClient) -> Any:
+    def client_call(self, step: Step, values: OneClient) -> Any:
         """The value of one client's step."""
         call = step.call
         uri = call.function.uri
@@ -149,7 +157,7 @@ class _Run:
     def server_value(self, block: _f.ComputationBuildingBlock) -> Any:
         return self._evaluate(block, _Scope(self._known.__getitem__))
 
-    def client_value(self, block: _f.ComputationBuildingBlock, values: _OneClient) -> Any:
+    def client_value(self, block: _f.ComputationBuildingBlock, values: OneClient) -> Any:
         def look_up(name: str) -> Any:
             return values[name] if name in self._client_steps else self._known[name]
 
@@ -215,10 +223,10 @@ class _Scope:
         return value.of(self.client) if self.client is not None and isinstance(value, AtClients) else value
 
 
-class _OneClient:
+class OneClient:
     """The values of one client in one pass, each worked out when it is first asked for."""
 
-    def __init__(self, run: _Run, client: int) -> None:
+    def __init__(self, run: Run, client: int) -> None:
         self._run = run
         self.client = client
         self._values: dict[str, Any] = {}
@@ -233,10 +241,10 @@ class _OneClient:
         return self._run.client_value(block, self)
 
 
-class _Fold:
+class Fold:
     """A `federated_aggregate` in progress: zero, then accumulate client by client, then report."""
 
-    def __init__(self, run: _Run, step: Step) -> None:
+    def __init__(self, run: Run, step: Step) -> None:
         self.name = step.name
         self.value = argument(step.call, 0)
         self._total = run.server_value(argument(step.call, 1))
@@ -248,10 +256,3 @@ class _Fold:
 
     def report(self) -> Any:
         return self._report(self._total)
-
-
-def argument(call: _f.Call, index: int) -> _f.ComputationBuildingBlock:
-    """One of the arguments of a call to an intrinsic."""
-    if isinstance(call.argument, _f.Struct):
-        return call.argument[index]
-    return _f.Selection(call.argument, index=index)

@@ -3,6 +3,10 @@
 The only module that reaches into TFF's compiler packages; everything else uses names that `tff` exports.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow_federated as tff
 from tensorflow_federated.python.core.backends.test import compiler as simulated_secure
 
@@ -11,6 +15,12 @@ def to_native(computation: tff.Computation) -> tff.Computation:
     """For TFF's C++ worker. Secure sums become plain sums: the protocol is simulated, its numbers are not."""
     without_secure = simulated_secure.replace_secure_intrinsics_with_bodies(computation)
     return tff.backends.native.desugar_and_transform_to_native(without_secure)
+
+
+def to_remote(block: tff.framework.ComputationBuildingBlock) -> Any:
+    """For TFF's C++ worker, of what has no placements: serialised, its graphs numbered so that sessions are kept."""
+    computation = tff.framework.deserialize_computation(block.proto)
+    return tff.framework.serialize_computation(tff.backends.native.desugar_and_transform_to_native(computation))
 
 
 def to_call_dominant(computation: tff.Computation) -> tff.framework.ComputationBuildingBlock:

@@ -58,6 +58,13 @@ class Plan:
                 used.keep |= used.at_clients and pass_number > used.pass_number
 
 
+def argument(call: _f.Call, index: int) -> _f.ComputationBuildingBlock:
+    """One of the arguments of a call to an intrinsic."""
+    if isinstance(call.argument, _f.Struct):
+        return call.argument[index]
+    return _f.Selection(call.argument, index=index)
+
+
 def _step(name: str, call: _f.ComputationBuildingBlock, earlier: dict[str, Step]) -> Step:
     at_clients = _is_at_clients(call.type_signature)
     uses = set(_references(call))

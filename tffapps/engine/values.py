@@ -31,12 +31,24 @@ class Later:
 
 
 @dataclasses.dataclass(frozen=True)
+class AtSite:
+    """One client's argument that means something at one site only, such as a pipeline over the site's own files.
+
+    An engine with sites does that client's work there and nowhere else; to the others the name says nothing.
+    """
+
+    site: str
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
 class AtClients:
     """A client-placed value that came in from outside."""
 
     values: list
     all_equal: bool = False
     member: Any = None  # the type of one value, where some are made later
+    sites: tuple[str | None, ...] = ()  # where each is to be used
 
     def of(self, client: int) -> Any:
         value = self.values[0 if self.all_equal else client]
@@ -54,8 +66,10 @@ def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
             raise TypeError(f"expected a list with one value for each client, found {type(value).__name__}")
         cardinality.add(len(value))
         member = value_type.member
-        values = [one if isinstance(one, Later) else ingest(one, member, cardinality) for one in value]
-        return AtClients(values, member=member)
+        sites = tuple(one.site if isinstance(one, AtSite) else None for one in value)
+        plain = [one.value if isinstance(one, AtSite) else one for one in value]
+        values = [one if isinstance(one, Later) else ingest(one, member, cardinality) for one in plain]
+        return AtClients(values, member=member, sites=sites)
     if isinstance(value_type, tff.StructType):
         return _ingest_struct(value, value_type, cardinality)
     if isinstance(value_type, tff.SequenceType):
@@ -106,7 +120,8 @@ def made(argument: Any) -> Any:
 
 
 def _all_made(values: list) -> list:
-    return [value.make() if isinstance(value, Later) else value for value in values]
+    plain = [value.value if isinstance(value, AtSite) else value for value in values]
+    return [value.make() if isinstance(value, Later) else value for value in plain]
 
 
 def _ingest_struct(value: Any, value_type: tff.StructType, cardinality: set[int]) -> Struct:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tffapps.engine.in_process import ClientError
-from tffapps.engine.values import Later
+from tffapps.engine.values import AtSite, Later
 from tffapps.errors import RunStopped
 from tffapps.federated.round import AnyState, Round
 
@@ -21,6 +21,10 @@ class Client:
 
     name: str
     batches: Callable[[int], Any]
+    site: str = ""  # where the data is, if the federation is across sites; without it, the site of the same name
+
+    def data(self, number: int) -> AtSite:
+        return AtSite(self.site or self.name, self.batches(number))
 
 
 def stream(seed: int, number: int, place: int) -> int:
@@ -60,7 +64,7 @@ def play(
     """
 
     def call(present: Sequence[int]) -> Any:
-        arguments = [state, list(present), [clients[position].batches(number) for position in present]]
+        arguments = [state, list(present), [clients[position].data(number) for position in present]]
         if server_data:
             arguments.append(server_data(number))
         if round_.keeps:

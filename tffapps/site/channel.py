@@ -39,6 +39,11 @@ def channel(address: str, certificates: Certificates, timeout: float = 5.0) -> g
     """A channel to the site at HOST:PORT; Unreachable if nothing answers, UserError if trying again cannot help."""
     files.check(certificates, "coordinator")
     look(address, certificates, timeout)
+    return unseen(address, certificates)
+
+
+def unseen(address: str, certificates: Certificates) -> grpc.Channel:
+    """The channel alone, for who has had a look already."""
     credentials = grpc.ssl_channel_credentials(
         Path(certificates.ca).read_bytes(), Path(certificates.key).read_bytes(), Path(certificates.cert).read_bytes()
     )
@@ -48,6 +53,11 @@ def channel(address: str, certificates: Certificates, timeout: float = 5.0) -> g
 
 def look(address: str, certificates: Certificates, timeout: float = 5.0) -> None:
     """Connects, shows the certificate, waits for the worker's first bytes, and leaves."""
+    greeted(address, certificates, timeout)[0].close()
+
+
+def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> tuple[ssl.SSLSocket, bytes]:
+    """A connection on which the worker has answered, and the first bytes of its answer."""
     host, port = parse_address("--engine", address)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -62,8 +72,11 @@ def look(address: str, certificates: Certificates, timeout: float = 5.0) -> None
                 raise UserError(f"{address}: answers, but not as a site; check the port")
             secured.sendall(_GREETING)
             # A refusal of our certificate comes only now: TLS 1.3 lets a client finish before it is judged.
-            if not secured.recv(1):
+            first = secured.recv(1)
+            if not first:
                 raise Unreachable(f"{address}: the connection was closed; see the site's log")
+            stack.pop_all()
+            return secured, first
     except ssl.SSLCertVerificationError as error:
         raise UserError(f"{address}: {_verification(error, certificates)}") from None
     except ssl.SSLError as error:

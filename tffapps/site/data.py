@@ -61,8 +61,8 @@ def describe(table: pd.DataFrame, name: str) -> dict[str, Any]:
     masks = int((table["mask"] != "").sum()) if "mask" in table.columns else 0
     return {
         "name": name,
-        "version": _version(),
-        "frameworks": {package: metadata.version(package) for package in _FRAMEWORKS},
+        "version": version(),
+        "frameworks": frameworks(),
         "classes": classes,
         "images": counts,
         "masks": masks,
@@ -120,7 +120,12 @@ def _size(path: str) -> str:
         return "unreadable"
 
 
-def _version() -> str:
+def frameworks() -> dict[str, str]:
+    """The versions of what a computation needs at both ends."""
+    return {package: metadata.version(package) for package in _FRAMEWORKS}
+
+
+def version() -> str:
     try:
         return metadata.version(_PACKAGE)
     except metadata.PackageNotFoundError:  # run from its folder, not installed

@@ -1,0 +1,160 @@
+"""The work of one client in one pass as one computation that can be sent away.
+
+A plan's client steps become the body of a lambda without placements, which a worker evaluates as it is:
+
+    (what is broadcast, the client's own arguments, what it kept in earlier passes)
+        -> (what is aggregated, what is kept)
+
+Whatever an aggregator has clients do (clip, quantise, mask) is in the body, so it is done before anything is sent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow_federated as tff
+from tensorflow_federated import framework as _f
+
+from tffapps.engine import lowering
+from tffapps.engine.plan import Step, argument
+
+_PARAMETER = "sent_to_the_client"
+_CALLS = (_f.FEDERATED_MAP.uri, _f.FEDERATED_EVAL_AT_CLIENTS.uri)
+_SAME_FOR_ALL = (
+    _f.FEDERATED_BROADCAST.uri,
+    _f.FEDERATED_VALUE_AT_CLIENTS.uri,
+    _f.FEDERATED_MAP_ALL_EQUAL.uri,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """One argument of the computation, and where it comes from."""
+
+    block: _f.ComputationBuildingBlock  # to be evaluated for the client
+    type: tff.Type
+    same_for_all: bool
+
+
+class ClientWork:
+    """`computation` takes the `inputs` and returns one value for each of `outputs`, in a struct."""
+
+    def __init__(self, steps: Sequence[Step], pass_number: int) -> None:
+        """`steps` are those of the whole plan."""
+        self._steps = {step.name: step for step in steps if step.at_clients}
+        self._pass = pass_number
+        self._locals: dict[str, _f.ComputationBuildingBlock] = {}
+        self._inputs: dict[str, tuple[int, Input]] = {}
+        self._outputs: dict[str, tuple[int, _f.ComputationBuildingBlock]] = {}
+        todo = [step for step in steps if step.pass_number == pass_number]
+        self._folded = {step.name: self._output(argument(step.call, 0)) for step in todo if step.aggregates}
+        self._kept = {step.name: self._output(_reference(step)) for step in todo if step.keep and not _is_same(step)}
+        self.inputs = [one for _, one in self._inputs.values()]
+        result = _f.Struct([(None, block) for _, block in self._outputs.values()])
+        self.type = tff.FunctionType(tff.StructType([(None, one.type) for one in self.inputs]), result.type_signature)
+        # References to the parameter could not know its type before all inputs were known.
+        parameter = _f.Reference(_PARAMETER, self.type.parameter)
+        taken = [(_input_name(index), _f.Selection(parameter, index=index)) for index in range(len(self.inputs))]
+        body = _f.Block([*taken, *self._locals.items()], result)
+        self.computation = lowering.to_remote(_f.Lambda(_PARAMETER, self.type.parameter, body))
+
+    def folded(self, name: str, answer: Any) -> Any:
+        """Of an answer, what an aggregation folds."""
+        return answer[self._folded[name]]
+
+    def kept(self, name: str, answer: Any) -> Any:
+        """Of an answer, what a step's value was; None where it need not be sent, being the same for all."""
+        return answer[self._kept[name]] if name in self._kept else None
+
+    def _output(self, block: _f.ComputationBuildingBlock) -> int:
+        # Several aggregations may be of the same value: it is sent once.
+        key = block.compact_representation()
+        if key not in self._outputs:
+            self._outputs[key] = (len(self._outputs), self._unplaced(block))
+        return self._outputs[key][0]
+
+    def _unplaced(self, block: _f.ComputationBuildingBlock) -> _f.ComputationBuildingBlock:
+        """A client-placed expression as this client sees it."""
+        if isinstance(block, _f.Struct):
+            return _f.Struct([(name, self._unplaced(one)) for name, one in tff.structure.iter_elements(block)])
+        if not isinstance(block, (_f.Reference, _f.Selection)):
+            raise NotImplementedError(f"sites cannot be sent {type(block).__name__} blocks that are placed at clients")
+        root = _root(block)
+        if root not in self._steps:
+            return self._input(block, same_for_all=False)
+        if isinstance(block, _f.Selection):
+            return _f.Selection(self._unplaced(block.source), name=block.name, index=block.index)
+        return self._step(self._steps[root])
+
+    def _step(self, step: Step) -> _f.ComputationBuildingBlock:
+        if _is_same(step):
+            return self._input(_reference(step), same_for_all=True)
+        if step.pass_number < self._pass:  # it was kept then
+            return self._input(_reference(step), same_for_all=False)
+        if step.name not in self._locals:
+            block = self._call(step)
+            self._locals[step.name] = block  # after what it uses
+        return _f.Reference(step.name, self._locals[step.name].type_signature)
+
+    def _call(self, step: Step) -> _f.ComputationBuildingBlock:
+        uri = step.call.function.uri
+        if uri == _f.FEDERATED_ZIP_AT_CLIENTS.uri:
+            return self._unplaced(step.call.argument)
+        if uri not in _CALLS:
+            raise NotImplementedError(f"sites do not know TFF's intrinsic {uri}")
+        maps = uri == _f.FEDERATED_MAP.uri
+        function = argument(step.call, 0) if maps else step.call.argument
+        _check_closed(function)
+        return _f.Call(function, self._unplaced(argument(step.call, 1)) if maps else None)
+
+    def _input(self, block: _f.ComputationBuildingBlock, same_for_all: bool) -> _f.ComputationBuildingBlock:
+        kind = block.type_signature
+        if isinstance(kind, tff.StructType):  # of several arguments, placed one by one
+            names = [name for name, _ in tff.structure.iter_elements(kind)]
+            parts = [self._input(_f.Selection(block, index=index), same_for_all) for index in range(len(names))]
+            return _f.Struct(list(zip(names, parts)))
+        if not isinstance(kind, tff.FederatedType):
+            raise NotImplementedError(f"sites cannot be sent a value of type {kind} that is not placed")
+        key = block.compact_representation()
+        if key not in self._inputs:
+            self._inputs[key] = (len(self._inputs), Input(block, kind.member, same_for_all))
+        return _f.Reference(_input_name(self._inputs[key][0]), kind.member)
+
+
+def _is_same(step: Step) -> bool:
+    return step.call.function.uri in _SAME_FOR_ALL
+
+
+def _reference(step: Step) -> _f.Reference:
+    return _f.Reference(step.name, step.call.type_signature)
+
+
+def _root(block: _f.ComputationBuildingBlock) -> str:
+    while isinstance(block, _f.Selection):
+        block = block.source
+    if not isinstance(block, _f.Reference):
+        raise NotImplementedError(f"sites cannot be sent a part of {type(block).__name__} blocks")
+    return block.name
+
+
+def _input_name(index: int) -> str:
+    return f"{_PARAMETER}_{index}"
+
+
+def _check_closed(block: _f.ComputationBuildingBlock, bound: frozenset[str] = frozenset()) -> None:
+    """Refuses a function that uses values from around it: they are not sent with it."""
+    if isinstance(block, _f.Reference):
+        if block.name not in bound:
+            raise NotImplementedError(f"sites cannot be sent a function that uses {block.name} from around it")
+    elif isinstance(block, _f.Lambda):
+        _check_closed(block.result, bound | {block.parameter_name} if block.parameter_name else bound)
+    elif isinstance(block, _f.Block):
+        for name, value in block.locals:
+            _check_closed(value, bound)
+            bound = bound | {name}
+        _check_closed(block.result, bound)
+    else:
+        for child in block.children():
+            _check_closed(child, bound)

@@ -1,0 +1,124 @@
+"""TFF's worker as a service: computations without placements, evaluated at the other end of a channel.
+
+A computation is sent once and stays there, so that a call costs its arguments and its result and nothing else. TFF's
+own client sends it with every call, and asks a worker that died again and again, for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import tensorflow as tf
+import tensorflow_federated as tff
+from tensorflow_federated.proto.v0 import computation_pb2, executor_pb2, executor_pb2_grpc
+
+from tffapps.engine.values import Struct, ingest
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_GOODBYE_SECONDS = 2.0
+_GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAUTHENTICATED)
+
+
+class WorkerLost(ConnectionError):
+    """The worker, or the way to it, is gone."""
+
+
+class WorkFailed(RuntimeError):
+    """The worker could not evaluate what it was asked."""
+
+
+class RemoteWorker:
+    """For one thread at a time. `is_there` says whether it is worth waiting for an answer, however long it takes."""
+
+    def __init__(self, channel: grpc.Channel, is_there: Callable[[], bool]) -> None:
+        self._is_there = is_there
+        self._stub = executor_pb2_grpc.ExecutorGroupStub(channel)
+        self._functions: dict[int, tuple[Any, executor_pb2.ValueRef]] = {}
+        self.bytes_sent = self.bytes_received = 0
+        clients = executor_pb2.Cardinality(placement=computation_pb2.Placement(uri=tff.CLIENTS.uri), cardinality=0)
+        request = executor_pb2.GetExecutorRequest(cardinalities=[clients])
+        self._executor = self._ask(self._stub.GetExecutor, request).executor
+
+    def evaluate(
+        self, computation: computation_pb2.Computation, argument: executor_pb2.Value | None, result_type: tff.Type
+    ) -> Any:
+        """The result as an engine's value. The same computation is to be given as the same object."""
+        made = []
+        try:
+            if argument is not None:
+                made.append(self._create(argument))
+            function = self._function(computation)
+            call = executor_pb2.CreateCallRequest(
+                executor=self._executor, function_ref=function, argument_ref=made[0] if made else None
+            )
+            made.append(self._ask(self._stub.CreateCall, call).value_ref)
+            wanted = executor_pb2.ComputeRequest(executor=self._executor, value_ref=made[-1])
+            answer = self._ask(self._stub.Compute, wanted).value
+        except WorkerLost:
+            made = []
+            raise
+        finally:
+            if made:
+                self._ask(self._stub.Dispose, executor_pb2.DisposeRequest(executor=self._executor, value_ref=made))
+        value, _ = tff.framework.deserialize_value(answer, result_type)
+        return ingest(value, result_type, set())
+
+    def leave(self) -> None:
+        """Lets the worker forget everything; not worth more than a moment."""
+        request = executor_pb2.DisposeExecutorRequest(executor=self._executor)
+        try:
+            self._stub.DisposeExecutor(request, timeout=_GOODBYE_SECONDS)
+        except (grpc.RpcError, ValueError):  # it is gone, or the channel is closed
+            pass
+
+    def _function(self, computation: computation_pb2.Computation) -> executor_pb2.ValueRef:
+        # Keyed by identity: the computation is kept alive beside its reference, so the key cannot be reused.
+        if id(computation) not in self._functions:
+            reference = self._create(executor_pb2.Value(computation=computation))
+            self._functions[id(computation)] = (computation, reference)
+        return self._functions[id(computation)][1]
+
+    def _create(self, value: executor_pb2.Value) -> executor_pb2.ValueRef:
+        request = executor_pb2.CreateValueRequest(executor=self._executor, value=value)
+        return self._ask(self._stub.CreateValue, request).value_ref
+
+    def _ask(self, method: grpc.UnaryUnaryMultiCallable, request: Any) -> Any:
+        self.bytes_sent += request.ByteSize()
+        try:
+            pending = method.future(request)
+        except ValueError as error:  # the channel is closed
+            raise WorkerLost("the connection is closed") from error
+        while True:
+            try:
+                response = pending.result(timeout=_SECONDS_BETWEEN_LOOKS)
+                self.bytes_received += response.ByteSize()
+                return response
+            except grpc.FutureTimeoutError:
+                if not self._is_there():
+                    pending.cancel()
+                    raise WorkerLost("the connection was lost") from None
+            except grpc.FutureCancelledError:
+                raise WorkerLost("the connection was lost") from None
+            except grpc.RpcError as error:
+                if error.code() in _GONE:
+                    raise WorkerLost("the connection was lost") from None
+                raise WorkFailed(error.details() or str(error.code())) from None
+
+
+def serialized(value: Any, value_type: tff.Type) -> executor_pb2.Value:
+    """An engine's value as it is sent."""
+    return tff.framework.serialize_value(_plain(value), value_type)[0]
+
+
+def struct(elements: list[executor_pb2.Value]) -> executor_pb2.Value:
+    """Values that were serialised one by one, as one of a type without names."""
+    parts = [executor_pb2.Value.Struct.Element(value=element) for element in elements]
+    return executor_pb2.Value(struct=executor_pb2.Value.Struct(element=parts))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return Struct([(name, _plain(one)) for name, one in tff.structure.iter_elements(value)])
+    return value.numpy() if isinstance(value, tf.Tensor) else value

@@ -1,0 +1,126 @@
+"""The coordinator's link to one site: made, checked, lost and made again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from typing import Any
+
+import grpc
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tffapps.engine.doorway import Certificates
+from tffapps.engine.remote import RemoteWorker, WorkerLost
+from tffapps.errors import UserError
+from tffapps.site import channel, data
+from tffapps.site.pulse import Pulse
+
+
+class SiteLink:
+    """One site as the coordinator has it. Everything that can be wrong with it is found by `connect`."""
+
+    def __init__(self, address: str, certificates: Certificates) -> None:
+        self.address = address
+        self.description: dict[str, Any] = {}  # as the site published it when it was first reached
+        self._certificates = certificates
+        self._lock = threading.RLock()
+        self._worker: RemoteWorker | None = None
+        self._pulse: Pulse | None = None
+        self._channel: grpc.Channel | None = None
+        self._traffic = (0, 0)  # of earlier connections
+
+    @property
+    def name(self) -> str:
+        return self.description["name"]
+
+    def connect(self) -> None:
+        """Makes sure that the site is there: Unreachable, or a UserError if it is there and not as it should be."""
+        with self._lock:
+            if self._pulse is not None and self._pulse.beats():
+                return
+            self._drop()
+            try:
+                self._pulse = Pulse(self.address, self._certificates)
+                self._channel = channel.unseen(self.address, self._certificates)
+                self._worker = RemoteWorker(self._channel, self._pulse.beats)
+                self._check(self._published())
+            except WorkerLost as error:
+                self._drop()
+                raise channel.Unreachable(f"{self.address}: {error}; is the site running?") from None
+            except BaseException:
+                self._drop()
+                raise
+
+    def evaluate(self, computation: Any, argument: Any, result_type: tff.Type) -> Any:
+        """`RemoteWorker.evaluate` there; WorkerLost if the site goes away meanwhile."""
+        with self._lock:
+            self.connect()
+            assert self._worker is not None
+            try:
+                return self._worker.evaluate(computation, argument, result_type)
+            except WorkerLost:
+                self._drop()
+                raise
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes sent to the site and received from it so far, without what TLS and HTTP/2 add."""
+        sent, received = self._traffic
+        return (
+            (sent + self._worker.bytes_sent, received + self._worker.bytes_received)
+            if self._worker
+            else (sent, received)
+        )
+
+    def close(self) -> None:
+        """Also while another thread waits for an answer, which it will not get."""
+        worker, pulse = self._worker, self._pulse
+        if worker is not None and pulse is not None and pulse.beats():
+            worker.leave()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._traffic, self._worker = self.traffic(), None
+        pulse, self._pulse = self._pulse, None
+        if pulse is not None:
+            pulse.close()
+        way, self._channel = self._channel, None
+        if way is not None:
+            with contextlib.suppress(Exception):  # the other end may be gone already
+                way.close()
+
+    def _published(self) -> dict[str, Any]:
+        assert self._worker is not None
+        text = self._worker.evaluate(*_published()).numpy()
+        try:
+            found = json.loads(text)
+            return {**found, "name": str(found["name"])}
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"{self.address}: what the site publishes cannot be read; is it a tffapps site?") from None
+
+    def _check(self, found: dict[str, Any]) -> None:
+        assert self._pulse is not None
+        site = f"{self.address}: site {found['name']}"
+        ours = {"tffapps": data.version(), **data.frameworks()}
+        theirs = {"tffapps": found.get("version"), **found.get("frameworks", {})}
+        for package, version in ours.items():
+            if theirs.get(package) != version:
+                raise UserError(
+                    f"{site} has {package} {theirs.get(package)}, here is {version}; install the same version"
+                )
+        if found["name"] not in self._pulse.names:
+            raise UserError(f"{site} shows a certificate for {', '.join(self._pulse.names)}; it must be for its name")
+        if self.description and found != self.description:
+            raise UserError(f"{site} came back with other data or another name; start the run again")
+        self.description = found
+
+
+def _published() -> tuple[Any, None, tff.Type]:
+    """What reads a site's description there, as `RemoteWorker.evaluate` takes it."""
+
+    @tff.tensorflow.computation
+    def read():
+        return tf.io.read_file(data.DESCRIPTION)
+
+    return tff.framework.serialize_computation(read), None, read.type_signature.result

@@ -1,0 +1,199 @@
+"""A federation across machines: the server's work here, each client's work at its own site.
+
+Passes, folds and their order are those of the in-process engine, so the numbers are too; only what a client does in a
+pass (`client_work`) is sent to its site, and all sites of a pass work at the same time. A site's answer is folded in
+its client's turn and dropped. Which site a client's work goes to is written on its data (`AtSite`): work without such
+data goes nowhere. What clients keep from round to round is sent to them and back: it does leave the site.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow_federated as tff
+from tensorflow_federated.python.common_libs.structure import Struct
+
+from tffapps.engine import lowering, remote
+from tffapps.engine.client_work import ClientWork
+from tffapps.engine.doorway import Certificates
+from tffapps.engine.in_process import ClientError, Fold, InProcessContext, OneClient, Run
+from tffapps.engine.plan import Plan
+from tffapps.engine.site_link import SiteLink
+from tffapps.engine.values import AtClients, Shelf, egest, ingest
+from tffapps.errors import UserError
+from tffapps.site import files
+
+
+class SitesContext(InProcessContext):
+    """A TFF execution context over the sites at these addresses, all of which must be there when it is made."""
+
+    def __init__(self, addresses: Sequence[str], certificates: Certificates) -> None:
+        super().__init__()
+        # By identity; what a key is of is kept alive beside its value, so that the key cannot be reused.
+        self._works: dict[tuple[int, int], tuple[Plan, ClientWork]] = {}
+        self._protos: dict[int, tuple[tff.Computation, Any]] = {}
+        files.check(certificates, "coordinator")
+        links = [SiteLink(address, certificates) for address in addresses]
+        self._close_all = lambda: _at_once([link.close for link in links])
+        try:
+            failures = _at_once([link.connect for link in links])
+            for error in failures:
+                if error is not None:
+                    raise error
+            self.links = {link.name: link for link in links}
+            for link in links:
+                if self.links[link.name] is not link:
+                    both = f"{link.address} and {self.links[link.name].address}"
+                    raise UserError(f"--engine: {both} are both called {link.name}; give each site once")
+        except BaseException:
+            self.close()
+            raise
+
+    def at_site(self, name: str, computation: tff.Computation, *arguments: Any) -> Any:
+        """A computation without placements, evaluated at a site."""
+        with tff.framework.get_context_stack().install(_AtOneSite(self.link(name), self._remote(computation))):
+            return computation(*arguments)
+
+    def _remote(self, computation: tff.Computation) -> Any:
+        if id(computation) not in self._protos:
+            self._protos[id(computation)] = (computation, lowering.to_remote(computation.to_building_block()))
+        return self._protos[id(computation)][1]
+
+    def link(self, name: str) -> SiteLink:
+        if name not in self.links:
+            raise UserError(f"{name}: no such site; there are {', '.join(self.links)}")
+        return self.links[name]
+
+    def client_work(self, plan: Plan, pass_number: int) -> ClientWork:
+        key = (id(plan), pass_number)
+        if key not in self._works:
+            self._works[key] = (plan, ClientWork(plan.steps, pass_number))
+        return self._works[key][1]
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes sent to all sites and received from them so far."""
+        pairs = [link.traffic() for link in self.links.values()]
+        return sum(sent for sent, _ in pairs), sum(received for _, received in pairs)
+
+    def close(self) -> None:
+        self._close_all()
+
+    def _run(self, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None) -> Run:
+        return _SitesRun(self, plan, parameter, clients, shelf)
+
+
+class _SitesRun(Run):
+    """One invocation of one computation."""
+
+    def __init__(
+        self, context: SitesContext, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None = None
+    ) -> None:
+        super().__init__(context, plan, parameter, clients, shelf)
+        self._sites = context
+        self._links = [context.link(name) for name in _sites(parameter, clients)]
+        # Before anyone begins: the work of the others would be for nothing.
+        used = list(dict.fromkeys(self._links))
+        failures = dict(zip(used, _at_once([link.connect for link in used])))
+        for client, link in enumerate(self._links):
+            error = failures[link]
+            if error is not None:
+                raise ClientError(client, error) from error
+
+    def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
+        work = self._sites.client_work(self._plan, number)
+        answers = self._ask(work)
+        for client in range(self._clients):
+            try:
+                answer = answers[client].result()
+                for fold in folds:
+                    fold.add(work.folded(fold.name, answer))
+                for name in kept:
+                    value = work.kept(name, answer)
+                    self._put_away(name, OneClient(self, client)[name] if value is None else value)
+            except Exception as error:
+                concurrent.futures.wait(answers)  # sites do one thing at a time
+                raise ClientError(client, error) from error
+            answers[client] = concurrent.futures.Future()  # drops what was folded
+            answers[client].set_result(None)
+
+    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future]:
+        """Sends every client's work to its site; clients of one site come one after the other."""
+        answers: list[concurrent.futures.Future] = [concurrent.futures.Future() for _ in range(self._clients)]
+        if not self._clients:
+            return answers
+        anyone = OneClient(self, 0)
+        same = {
+            index: remote.serialized(anyone.evaluate(one.block), one.type)
+            for index, one in enumerate(work.inputs)
+            if one.same_for_all
+        }
+
+        def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future]]) -> None:
+            for client, answer in pending:
+                try:
+                    values = OneClient(self, client)
+                    given = [
+                        same[index] if index in same else remote.serialized(values.evaluate(one.block), one.type)
+                        for index, one in enumerate(work.inputs)
+                    ]
+                    answer.set_result(link.evaluate(work.computation, remote.struct(given), work.type.result))
+                except BaseException as error:
+                    answer.set_exception(error)
+
+        for link in dict.fromkeys(self._links):
+            mine = [(client, answers[client]) for client in range(self._clients) if self._links[client] is link]
+            threading.Thread(target=attend, args=(link, mine), daemon=True).start()
+        return answers
+
+
+class _AtOneSite(tff.framework.SyncContext):
+    """Sends one computation without placements to one site."""
+
+    def __init__(self, link: SiteLink, computation: Any) -> None:
+        self._link, self._computation = link, computation
+
+    def invoke(self, comp: tff.Computation, arg: Any) -> Any:
+        parameter, result = comp.type_signature.parameter, comp.type_signature.result
+        argument = None if parameter is None else remote.serialized(ingest(arg, parameter, set()), parameter)
+        return egest(self._link.evaluate(self._computation, argument, result), result)
+
+
+def _sites(parameter: Any, clients: int) -> list[str]:
+    """Where each client's work is to be done: what is written on its data."""
+    found: list[set[str]] = [set() for _ in range(clients)]
+    for argument in _at_clients(parameter):
+        for client, site in enumerate(argument.sites):
+            if site is not None:
+                found[client].add(site)
+    for client, names in enumerate(found):
+        if len(names) != 1:
+            what = f"data of several sites: {', '.join(sorted(names))}" if names else "no data that says at which site"
+            raise ValueError(f"client {client} has {what}")
+    return [next(iter(names)) for names in found]
+
+
+def _at_clients(value: Any) -> Iterator[AtClients]:
+    if isinstance(value, AtClients):
+        yield value
+    elif isinstance(value, Struct):
+        for element in value:
+            yield from _at_clients(element)
+
+
+def _at_once(actions: Sequence[Callable[[], None]]) -> list[Exception | None]:
+    """Does all of them at the same time; what each ended with."""
+
+    def result(action: Callable[[], None]) -> Exception | None:
+        try:
+            action()
+        except Exception as error:
+            return error
+        return None
+
+    if not actions:
+        return []
+    with concurrent.futures.ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(result, actions))
