@@ -64,6 +64,7 @@ APP = cli.App(
     profiles=PROFILES,
     methods=(*METHODS, *REFERENCES),
     work=work,
+    not_across_sites={"centralised": "no site has all the images"},
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import sys
 from typing import Any
@@ -14,9 +15,9 @@ from tffapps import classify, cli
 from tffapps.data import held_out, images, pipeline, standin, textures
 from tffapps.data import manifest as manifests
 from tffapps.data.unreadable import drop_unreadable
-from tffapps.engine import Engine, open_engine
-from tffapps.errors import UserError
-from tffapps.evaluation import classification
+from tffapps.engine import Engine, addresses, open_engine
+from tffapps.errors import RunStopped, UserError
+from tffapps.evaluation import at_sites, classification
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
@@ -26,24 +27,27 @@ from tffapps.federated.training import train
 from tffapps.figures import curves
 from tffapps.results import over_seeds, write_table
 from tffapps.settings import as_dict, pick
+from tffapps.site import published
 
 
 def run_all(values: dict[str, Any]) -> None:
     settings = classify.settings_of(values)
     folder = classify.APP.folder(values)
-    data_name, table = load_data(values, settings)
-    with open_engine(values["engine"]) as engine:
-        runs = _Runs(values, settings, table, engine)
+    # Files that cannot be used are found before an engine is started; sites have looked at theirs.
+    local = None if addresses(values["engine"]) else _local(*load_data(values, settings))
+    with open_engine(values["engine"], cli.certificates(values)) as engine:
+        images_ = local or _published(engine)
+        runs = _Runs(values, settings, images_, engine)
         rows = [row for method in values["methods"] for seed in values["seeds"] for row in runs.of(method, seed)]
     summary = over_seeds(pd.DataFrame(rows), ["method", "site", "aggregator", "rounds"], classify.METRICS)
     what_ran = {
-        "data": data_name,
+        "data": images_.name,
         "profile": values["profile"],
         "weights": runs.weights_used,
         "model": settings.model,
     }
     write_table(folder / "comparison.csv", summary, **what_ran)
-    curves(folder / "accuracy.png", pd.concat(runs.records), "accuracy", f"{data_name}, {settings.model}")
+    curves(folder / "accuracy.png", pd.concat(runs.records), "accuracy", f"{images_.name}, {settings.model}")
     shown = summary[["method", "site", "accuracy", "macro_f1", "seeds"]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))
     print(f"table: {folder / 'comparison.csv'}, figure: {folder / 'accuracy.png'}")
@@ -72,11 +76,32 @@ def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str,
     return name, held_out.with_test(table, source)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Images:
+    """What there is to train and test on, and what the tables call it."""
+
+    name: str
+    table: pd.DataFrame
+    formats: tuple[str, ...]
+    fingerprint: str
+
+
+def _local(name: str, table: pd.DataFrame) -> _Images:
+    return _Images(name, table, images.formats_of(table.path), manifests.fingerprint(table))
+
+
+def _published(engine: Engine) -> _Images:
+    table = published.with_test(engine.sites, published.manifest(engine.sites))
+    formats = published.formats(engine.sites, images.FORMATS)
+    return _Images(published.name(engine.sites), table, formats, published.fingerprint(engine.sites))
+
+
 class _Runs:
     """All runs of one command: they share the network and every round that has been built."""
 
-    def __init__(self, values: dict[str, Any], settings: classify.Settings, table: pd.DataFrame, engine: Engine):
-        self._values, self._settings, self._table, self._engine = values, settings, table, engine
+    def __init__(self, values: dict[str, Any], settings: classify.Settings, images_: _Images, engine: Engine):
+        self._values, self._settings, self._images, self._engine = values, settings, images_, engine
+        self._table = table = images_.table
         self.aggregation = pick(Aggregation, values)
         self._classes = manifests.classes(table)
         size = (settings.size, settings.size)
@@ -86,13 +111,15 @@ class _Runs:
             )
         except ValueError as error:
             raise UserError(str(error)) from error
-        self._task = Task.of_batches(self._model, pipeline.element_spec(size, settings.channels), cross_entropy)
+        spec = pipeline.element_spec(size, settings.channels)
+        self._task = Task.of_batches(self._model, spec, cross_entropy)
         self._rounds: dict[Any, Round] = {}
-        self._formats = images.formats_of(table.path)
-        self._fingerprint = manifests.fingerprint(table)
         self.weights_used = ""
         self.records: list[pd.DataFrame] = []  # accuracy by round, for the figure
-        self._test = self._batches(table[table.split == "test"], seed=0, epochs=1, shuffle=False)
+        test = table[table.split == "test"]
+        parts = {str(site): rows for site, rows in test.groupby("client", sort=True)} if engine.sites else {"": test}
+        self._test = {site: self._batches(rows, 0, epochs=1, shuffle=False) for site, rows in parts.items()}
+        self._predictor = at_sites.predictor(self._model, spec) if engine.sites else None
 
     def of(self, method: str, seed: int) -> list[dict[str, Any]]:
         """Final metrics of one method and seed; `separate` has a row for each client."""
@@ -114,7 +141,7 @@ class _Runs:
         weights_used = self._initial(seed)
         settings = {
             **as_dict(self._settings), **as_dict(aggregation), **as_dict(rules),
-            "method": method, "site": site, "seed": seed, "data": self._fingerprint,
+            "method": method, "site": site, "seed": seed, "data": self._images.fingerprint,
             "weights": weights_used.label, "weights_sha256": weights_used.sha256,
         }  # fmt: skip
         initial = self._model.get_weights()
@@ -164,12 +191,29 @@ class _Runs:
         size = (self._settings.size, self._settings.size)
         return pipeline.batches(
             list(rows.path), codes, size=size, channels=self._settings.channels,
-            batch=self._settings.batch, epochs=epochs, seed=seed, shuffle=shuffle, formats=self._formats,
+            batch=self._settings.batch, epochs=epochs, seed=seed, shuffle=shuffle, formats=self._images.formats,
         )  # fmt: skip
 
     def _evaluate(self, values: list[np.ndarray], number: int) -> dict[str, float]:
-        del number
+        if self._predictor is not None:
+            return self._evaluate_at_sites(values, number)
         self._model.set_weights(values)
-        labels, probabilities = classification.finite_predictions(self._model, self._test)
-        found = classification.scores(labels, probabilities)
-        return {metric: found[metric] for metric in classify.METRICS}
+        return _scores(*classification.predict(self._model, self._test[""]))
+
+    def _evaluate_at_sites(self, values: list[np.ndarray], number: int) -> dict[str, float]:
+        """Scores over the test images of all sites; blank in a round in which one is away, but not in the last."""
+        found = at_sites.predict(self._engine, self._predictor, values, self._test)
+        if not found.missing:
+            return _scores(found.labels, found.probabilities)
+        if number == self._settings.rounds:
+            site, why = next(iter(found.missing.items()))
+            raise RunStopped(
+                f"the test images of {site} are needed at the end ({why}). Run the same command again when it is back."
+            )
+        return dict.fromkeys(classify.METRICS, float("nan"))
+
+
+def _scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    classification.check_finite(probabilities)
+    found = classification.scores(labels, probabilities)
+    return {metric: found[metric] for metric in classify.METRICS}

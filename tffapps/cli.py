@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tffapps import engine
+from tffapps.engine.doorway import Certificates
 from tffapps.errors import RunStopped, UserError
 from tffapps.settings import check, item_kind, setting
 
@@ -33,7 +34,14 @@ class Common:
     methods: tuple[str, ...] = setting((), "which methods to run, comma-separated", metavar="A,B")
     seeds: tuple[int, ...] = setting((0, 1, 2), "seeds, comma-separated", metavar="0,1,2", least=0)
     weights: str = setting("random", "imagenet, random or a file", metavar="imagenet|random|FILE")
-    engine: str = setting("in-process", f"where rounds run: {', '.join(engine.NAMES)}", metavar="ENGINE")
+    engine: str = setting(
+        "in-process",
+        f"where rounds run: {', '.join(engine.NAMES)}, or the sites' HOST:PORT,HOST:PORT",
+        metavar="ENGINE",
+    )
+    cert: str = setting("", "sites: the coordinator's certificate", metavar="FILE")
+    key: str = setting("", "sites: its key", metavar="FILE")
+    ca: str = setting("", "sites: the authority of the sites' certificates", metavar="FILE")
     results: str = setting("results", "folder for tables and runs", metavar="FOLDER")
     min_clients: int = setting(1, "a round with fewer good updates is played once more, then the run stops", least=1)
     tensorboard: bool = setting(False, "write TensorBoard logs into the run folders")
@@ -51,6 +59,7 @@ class App:
     work: Callable[[dict[str, Any]], None]
     default_profile: str = "demo"
     narrowed: tuple[tuple[str, str], ...] = ()  # settings that tell runs apart, and the lists of values they are from
+    not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all
 
     def folder(self, values: dict[str, Any]) -> pathlib.Path:
         """Where its tables and runs are."""
@@ -111,12 +120,41 @@ def parse(app: App, arguments: Sequence[str] | None = None) -> dict[str, Any]:
     values["profile"] = profile
     for name, (field, _) in fields.items():
         values[name] = check(field, values[name])
-    values["methods"] = values["methods"] or app.methods
+    _check_engine(app, values, given)
+    values["methods"] = values["methods"] or tuple(name for name in app.methods if name not in _refused(app, values))
     unknown = [name for name in values["methods"] if name not in app.methods]
     if unknown:
         raise UserError(f"--methods {unknown[0]}: unknown; choose from {', '.join(app.methods)}")
-    engine.check_name(values["engine"])
+    for name in values["methods"]:
+        if name in _refused(app, values):
+            raise UserError(f"--methods {name}: cannot run across sites: {_refused(app, values)[name]}; leave it out")
     return values
+
+
+def certificates(values: dict[str, Any]) -> Certificates | None:
+    """What the coordinator shows to sites, if there are any."""
+    return Certificates(values["cert"], values["key"], values["ca"]) if engine.addresses(values["engine"]) else None
+
+
+def _check_engine(app: App, values: dict[str, Any], given: dict[str, Any]) -> None:
+    """Refuses what does not go together with the engine; what came from a stored run only is left out instead."""
+    name = values["engine"]
+    engine.check_name(name, certificates(values))
+    unused: tuple[str, ...]
+    if not engine.addresses(name):
+        unused, why = ("cert", "key", "ca"), f"only sites ask for it, and --engine {name} has none"
+    elif app.not_across_sites is None:
+        raise UserError(f"--engine {name}: tffapps.{app.name} cannot run across sites; use {' or '.join(engine.NAMES)}")
+    else:
+        unused, why = ("data",), f"with --engine {name} every site has its own, which it gave to `site serve`"
+    for flag in unused:
+        if given.get(flag):
+            raise UserError(f"--{flag} {values[flag]}: {why}; leave it out")
+        values[flag] = ""
+
+
+def _refused(app: App, values: dict[str, Any]) -> dict[str, str]:
+    return (app.not_across_sites or {}) if engine.addresses(values["engine"]) else {}
 
 
 def context(app_name: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +162,8 @@ def context(app_name: str, values: dict[str, Any]) -> dict[str, Any]:
     from importlib import metadata
 
     # Absolute, so that the settings can be run again from anywhere.
-    places = {name: str(pathlib.Path(values[name]).resolve()) for name in ("data", "weights") if _is_path(values[name])}
+    named = ("data", "weights", "cert", "key", "ca")
+    places = {name: str(pathlib.Path(values[name]).resolve()) for name in named if _is_path(values[name])}
     packages = ("tensorflow", "tensorflow-federated", "keras", "numpy")
     versions = {name: metadata.version(name) for name in packages}
     return {

@@ -98,3 +98,34 @@ def images(tmp_path_factory):
             picture = np.full((6, 8 + 2 * (number == 1), 3), 20 * number + index, np.uint8)
             cv2.imwrite(str(root / place / f"Jane-Doe-{index}.png"), picture)
     return root
+
+
+PIXELS = 8
+
+
+@pytest.fixture(scope="session")
+def noise(tmp_path_factory):
+    """Images of the clients a and b that are all different: three classes, 4 and 6 for training, 2 for testing each."""
+    root = tmp_path_factory.mktemp("noise") / "images"
+    rng = np.random.default_rng(3)
+    for client, count in (("a", 4), ("b", 6)):
+        for split, images_ in (("train", count), ("test", 2)):
+            for code in range(3):
+                place = root / client / split / f"class{code}"
+                place.mkdir(parents=True)
+                for index in range(images_):
+                    picture = rng.integers(0, 150, (PIXELS, PIXELS, 3)) + 50 * code
+                    cv2.imwrite(str(place / f"{index}.png"), picture.astype(np.uint8))
+    return root
+
+
+@pytest.fixture
+def members(noise, folder):
+    """The sites a and b, which a test may kill."""
+    need_namespaces()
+    from tests.site.federation import Member
+
+    sites = [Member(noise, folder, name) for name in ("a", "b")]
+    yield sites
+    for site in sites:
+        site.close()

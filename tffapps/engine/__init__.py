@@ -35,7 +35,12 @@ class Engine:
 
     def at_site(self, name: str, computation: Any, *arguments: Any) -> Any:
         """A computation without placements, evaluated at a site; where there are no sites, here."""
-        return self.context.at_site(name, computation, *arguments) if self.sites else computation(*arguments)
+        if self.sites:
+            return self.context.at_site(name, computation, *arguments)
+        import tensorflow_federated as tff
+
+        with tff.framework.get_context_stack().install(self.context):  # whichever thread this is
+            return computation(*arguments)
 
     def peak_memory(self) -> int:
         """Largest resident size so far of every process that computes, in bytes."""

@@ -6,6 +6,7 @@ own client sends it with every call, and asks a worker that died again and again
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -68,10 +69,8 @@ class RemoteWorker:
     def leave(self) -> None:
         """Lets the worker forget everything; not worth more than a moment."""
         request = executor_pb2.DisposeExecutorRequest(executor=self._executor)
-        try:
+        with contextlib.suppress(grpc.RpcError, ValueError):  # it is gone, or the channel is closed
             self._stub.DisposeExecutor(request, timeout=_GOODBYE_SECONDS)
-        except (grpc.RpcError, ValueError):  # it is gone, or the channel is closed
-            pass
 
     def _function(self, computation: computation_pb2.Computation) -> executor_pb2.ValueRef:
         # Keyed by identity: the computation is kept alive beside its reference, so the key cannot be reused.

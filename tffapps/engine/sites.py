@@ -35,6 +35,7 @@ class SitesContext(InProcessContext):
         # By identity; what a key is of is kept alive beside its value, so that the key cannot be reused.
         self._works: dict[tuple[int, int], tuple[Plan, ClientWork]] = {}
         self._protos: dict[int, tuple[tff.Computation, Any]] = {}
+        self._lock = threading.Lock()  # sites may be asked from several threads
         files.check(certificates, "coordinator")
         links = [SiteLink(address, certificates) for address in addresses]
         self._close_all = lambda: _at_once([link.close for link in links])
@@ -58,9 +59,10 @@ class SitesContext(InProcessContext):
             return computation(*arguments)
 
     def _remote(self, computation: tff.Computation) -> Any:
-        if id(computation) not in self._protos:
-            self._protos[id(computation)] = (computation, lowering.to_remote(computation.to_building_block()))
-        return self._protos[id(computation)][1]
+        with self._lock:
+            if id(computation) not in self._protos:
+                self._protos[id(computation)] = (computation, lowering.to_remote(computation.to_building_block()))
+            return self._protos[id(computation)][1]
 
     def link(self, name: str) -> SiteLink:
         if name not in self.links:

@@ -104,9 +104,14 @@ def predict(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray
 def finite_predictions(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """The same, or a UserError that says what to do about a model that has diverged."""
     labels, probabilities = predict(model, dataset)
+    check_finite(probabilities)
+    return labels, probabilities
+
+
+def check_finite(probabilities: np.ndarray) -> None:
+    """A UserError that says what to do about a model that has diverged."""
     if not np.isfinite(probabilities).all():
         raise UserError("the model's predictions are not finite: lower the learning rates (or --dp-noise)")
-    return labels, probabilities
 
 
 _functions: weakref.WeakKeyDictionary[tf.keras.Model, Any] = weakref.WeakKeyDictionary()

@@ -64,7 +64,7 @@ def play(
     """
 
     def call(present: Sequence[int]) -> Any:
-        arguments = [state, list(present), [clients[position].data(number) for position in present]]
+        arguments: list[Any] = [state, list(present), [clients[position].data(number) for position in present]]
         if server_data:
             arguments.append(server_data(number))
         if round_.keeps:

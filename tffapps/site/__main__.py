@@ -81,7 +81,8 @@ def _serve(options: argparse.Namespace) -> None:
 def _describe(options: argparse.Namespace) -> None:
     from tffapps.site import data
 
-    print(json.dumps(data.describe(data.load(options.data, options.name), options.name), indent=1, ensure_ascii=False))
+    _, description = data.readable(data.load(options.data, options.name), options.name, options.data)
+    print(json.dumps(description, indent=1, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ seconds whether a port is closed, a certificate expired, or an authority unknown
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import ssl
 from pathlib import Path
@@ -65,18 +64,17 @@ def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> t
     context.load_cert_chain(certificates.cert, certificates.key)
     context.set_alpn_protocols(["h2"])
     try:
-        with contextlib.ExitStack() as stack:
-            plain = stack.enter_context(socket.create_connection((host, port), timeout=timeout))
-            secured = stack.enter_context(context.wrap_socket(plain, server_hostname=host))
-            if secured.selected_alpn_protocol() != "h2":
-                raise UserError(f"{address}: answers, but not as a site; check the port")
-            secured.sendall(_GREETING)
-            # A refusal of our certificate comes only now: TLS 1.3 lets a client finish before it is judged.
-            first = secured.recv(1)
-            if not first:
-                raise Unreachable(f"{address}: the connection was closed; see the site's log")
-            stack.pop_all()
-            return secured, first
+        plain = socket.create_connection((host, port), timeout=timeout)
+        try:
+            secured = context.wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+        try:
+            return secured, _first_byte(address, secured)
+        except BaseException:
+            secured.close()
+            raise
     except ssl.SSLCertVerificationError as error:
         raise UserError(f"{address}: {_verification(error, certificates)}") from None
     except ssl.SSLError as error:
@@ -92,6 +90,17 @@ def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> t
         raise Unreachable(f"{address}: no answer within {timeout:g} s; is it running, or behind a firewall?") from None
     except OSError as error:
         raise Unreachable(f"{address}: {error.strerror or error}; is the site running?") from None
+
+
+def _first_byte(address: str, secured: ssl.SSLSocket) -> bytes:
+    if secured.selected_alpn_protocol() != "h2":
+        raise UserError(f"{address}: answers, but not as a site; check the port")
+    secured.sendall(_GREETING)
+    # A refusal of our certificate comes only now: TLS 1.3 lets a client finish before it is judged.
+    first = secured.recv(1)
+    if not first:
+        raise Unreachable(f"{address}: the connection was closed; see the site's log")
+    return first
 
 
 def _verification(error: ssl.SSLCertVerificationError, certificates: Certificates) -> str:

@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
@@ -27,6 +28,7 @@ from typing import Any
 import pandas as pd
 
 from tffapps.data import manifest as manifests
+from tffapps.data import standin
 from tffapps.errors import UserError
 
 DESCRIPTION = "site.json"
@@ -50,8 +52,22 @@ def load(data: Path, name: str) -> pd.DataFrame:
     return table
 
 
+def readable(table: pd.DataFrame, name: str, source: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The rows whose image can be read, and what the site publishes of them; the others are named to its user."""
+    from tffapps.site.look_at_files import look
+
+    reasons, formats = look(list(table.path))
+    for path, reason in reasons.items():
+        print(f"left out: {path}: {reason}", file=sys.stderr)
+    left = table[~table.path.isin(list(reasons))].reset_index(drop=True)
+    if reasons:
+        manifests.check(left)
+    extras = {"formats": formats, "left_out": len(reasons), "stand_in": standin.is_standin(source)}
+    return left, {**describe(left, name), **extras}
+
+
 def describe(table: pd.DataFrame, name: str) -> dict[str, Any]:
-    """What a site publishes: counts and sizes, and no file names."""
+    """What a site publishes: counts, sizes and fingerprints, and no file names."""
     classes = manifests.classes(table)
     counts = {
         split: {label: int(((table.split == split) & (table.label == label)).sum()) for label in classes}
@@ -67,6 +83,11 @@ def describe(table: pd.DataFrame, name: str) -> dict[str, Any]:
         "images": counts,
         "masks": masks,
         "sizes": dict(sorted(sizes.items(), key=lambda item: manifests.natural_key(item[0]))),
+        "formats": [],  # of the files, where they were looked at
+        "left_out": 0,  # images that cannot be read; they count nowhere else
+        "stand_in": False,
+        "subjects": "subject" in table.columns and bool((table["subject"].astype(str) != "").any()),
+        "fingerprint": manifests.fingerprint(table),  # changes with the images: a run does not go on with others
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import sys
@@ -15,14 +16,17 @@ from tffapps.site.address import parse_address
 
 
 def serve(source: Path, name: str, listen: str, certificates: Certificates, *, allow_open: bool = False) -> None:
-    """Serves until it is interrupted. What can be wrong is found before the port opens."""
+    """Serves until it is interrupted. What can be wrong is found before the port answers."""
     host, port = parse_address("--listen", listen)
     files.check(certificates, "site", name)
     table = data.load(source, name)
-    description = data.describe(table, name)
     listener = _bind(listen, host, port)
     bound = listener.getsockname()
-    with listener, data.working_folder(table, description) as folder:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(listener)
+        table, description = data.readable(table, name, source)
+        _open(listen, listener)
+        folder = stack.enter_context(data.working_folder(table, description))
         worker = ClosedWorker(
             listener, name=f"site {name}", folder=folder, certificates=certificates, restart=True,
             allow_open=allow_open, log=sys.stderr, remove=folder,
@@ -46,11 +50,17 @@ def _bind(listen: str, host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(64)
     except OSError as error:
         listener.close()
         raise UserError(f"--listen {listen}: {_why(error)}") from None
     return listener
+
+
+def _open(listen: str, listener: socket.socket) -> None:
+    try:
+        listener.listen(64)
+    except OSError as error:  # somebody was quicker
+        raise UserError(f"--listen {listen}: {_why(error)}") from None
 
 
 def _why(error: OSError) -> str:

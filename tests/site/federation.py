@@ -1,0 +1,101 @@
+"""Sites on this machine for tests: started, killed, started again on the same port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+
+from tests.engine.closed import ends
+from tests.site.conftest import files
+from tffapps.engine.closed_worker import ClosedWorker
+from tffapps.engine.forward import forward
+from tffapps.site import data
+
+
+class Member:
+    """One site with its client's part of the images; what `site serve` does, but that nobody looks at the files."""
+
+    def __init__(self, images: pathlib.Path, folder: pathlib.Path, client: str, port: int = 0, **published) -> None:
+        name = client
+        self.name, self._certificates = name, files(folder, name)
+        table = data.load(images, name)
+        self.description = {**data.describe(table, name), "formats": ["png"], **published}
+        self._stack = contextlib.ExitStack()
+        self._folder = self._stack.enter_context(data.working_folder(table, self.description))
+        self.port = port
+        self.start()
+
+    @property
+    def address(self) -> str:
+        return f"localhost:{self.port}"
+
+    def start(self) -> None:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen(16)
+        self.port = listener.getsockname()[1]
+        self.worker = ClosedWorker(
+            listener, name=f"site {self.name}", folder=self._folder, certificates=self._certificates, restart=True
+        )
+
+    def kill(self) -> None:
+        """Everything, at once, as when a machine loses its power."""
+        pids = (self.worker.supervisor_pid, self.worker.pid)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self.worker.stop()
+        assert all(ends(pid) for pid in pids)
+
+    def close(self) -> None:
+        self.worker.stop()
+        self._stack.close()
+
+
+class _Heard:
+    """A socket whose incoming bytes are written down."""
+
+    def __init__(self, plain, record: bytearray) -> None:
+        self._plain, self._record = plain, record
+
+    def recv_into(self, buffer) -> int:
+        count = self._plain.recv_into(buffer)
+        self._record += buffer[:count]
+        return count
+
+    def __getattr__(self, name: str):
+        return getattr(self._plain, name)
+
+
+@contextlib.contextmanager
+def listening_in(folder: pathlib.Path, site: Member) -> Iterator[tuple[str, bytearray, bytearray]]:
+    """Somebody with everybody's keys between the coordinator and a site: an address, what went in, what came out."""
+    import ssl
+
+    towards_site = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    towards_site.load_cert_chain(folder / "coordinator.pem", folder / "coordinator.key")
+    towards_site.set_alpn_protocols(["h2"])
+    as_site = files(folder, site.name).server_context()
+    inward, outward = bytearray(), bytearray()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def attend(plain: socket.socket) -> None:
+        with contextlib.suppress(OSError), as_site.wrap_socket(plain, server_side=True) as outer:
+            to_site = socket.create_connection(("localhost", site.port))
+            with towards_site.wrap_socket(to_site, server_hostname="localhost") as inner:
+                forward(_Heard(outer, inward), _Heard(inner, outward))
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=attend, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with listener:
+        yield f"localhost:{listener.getsockname()[1]}", inward, outward
+        listener.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,57 @@
+"""What a coordinator makes of what the sites have published: a manifest of all of them, with nobody's file names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tffapps.data import held_out
+from tffapps.data import manifest as manifests
+from tffapps.errors import UserError
+from tffapps.site import data
+
+Sites = Mapping[str, Mapping[str, Any]]  # by name, as `Engine.sites` has them
+
+
+def manifest(sites: Sites) -> pd.DataFrame:
+    """The rows of all sites, clients called as the sites are. Paths are relative: each means something at its site."""
+    by_name = sorted(sites.items(), key=lambda item: manifests.natural_key(item[0]))
+    table = pd.concat([data.relative_manifest(description) for _, description in by_name], ignore_index=True)
+    if table.label.nunique() < 2:
+        raise UserError(
+            f"--engine: the sites have only one class ({table.label.iloc[0]}); a classifier needs two or more"
+        )
+    return table
+
+
+def with_test(sites: Sites, table: pd.DataFrame) -> pd.DataFrame:
+    """The manifest with a test split, drawn from the training images if no site has one."""
+    subjects = [name for name, description in sites.items() if description["subjects"]]
+    if subjects and not (table.split == "test").any():
+        raise UserError(
+            f"--engine: no test split at any site, and none can be drawn here that keeps the subjects of {subjects[0]}"
+            " together; make one at the sites (split=test in their manifests)"
+        )
+    return held_out.with_test(table, "the sites' data")
+
+
+def name(sites: Sites) -> str:
+    """How tables call the data."""
+    made = any(description["stand_in"] for description in sites.values())
+    return "stand-in" if made else f"sites {', '.join(sites)}"
+
+
+def formats(sites: Sites, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the `known` formats that some site's images are in."""
+    found = {one for description in sites.values() for one in description["formats"]}
+    return tuple(one for one in known if one in found) or known
+
+
+def fingerprint(sites: Sites) -> str:
+    """Sixteen hex digits that change with the images of any site."""
+    each = {name: description["fingerprint"] for name, description in sites.items()}
+    return hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()[:16]
