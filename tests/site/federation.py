@@ -21,8 +21,8 @@ class Member:
     """One site with its client's part of the images; what `site serve` does, but that nobody looks at the files."""
 
     def __init__(self, images: pathlib.Path, folder: pathlib.Path, client: str, port: int = 0, **published) -> None:
-        name = client
-        self.name, self._certificates = name, files(folder, name)
+        self.name = name = client
+        self._certificates = files(folder, name)
         table = data.load(images, name)
         self.description = {**data.describe(table, name), "formats": ["png"], **published}
         self._stack = contextlib.ExitStack()
