@@ -29,7 +29,7 @@ AUTHORITY, COORDINATOR = "ca", "coordinator"
 _AUTHORITY_DAYS = 5 * 365
 _MOST_DAYS = 20 * 365
 _CLOCKS_DIFFER = datetime.timedelta(hours=1)  # a certificate is valid a little earlier than it was made
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
 
 
@@ -86,7 +86,7 @@ def _check(names: Sequence[str], days: int, hosts: Mapping[str, Sequence[str]]) 
         raise UserError("--names: give at least one site, such as --names a,b")
     for name in names:
         if not _NAME.fullmatch(name):
-            raise UserError(f"--names {name}: use letters, digits, dots and hyphens, at most 63 of them")
+            raise UserError(f"--names {name}: use letters, digits, dots, hyphens and underscores, at most 63 of them")
         if name.lower() in (AUTHORITY, COORDINATOR):
             raise UserError(f"--names {name}: this name is taken by the federation itself; choose another")
     if len({name.lower() for name in names}) < len(names):
