@@ -2,10 +2,10 @@
 
     python benchmarks/sites.py [--images 3200] [--model mobilenetv2] [--repeats 3]
 
-Both train the same network on the same files, and must end with the same weights. The two sites share this machine's
-cores, and work at the same time; in one process the clients take turns. The best round counts. Bytes are those of a
-later round (the first also sends the computation), as messages; `door_share` is how much more the sites' doors saw
-in all, HTTP/2 included and TLS not. Writes results/benchmarks/sites.csv.
+Both train the same network on the same files. The two sites share this machine's cores, and work at the same time; in
+one process the clients take turns. The best round counts. Bytes are those of a later round (the first also sends the
+computation), as messages; `door_share` is how much more the sites' doors saw in all, HTTP/2 included and TLS not.
+Writes results/benchmarks/sites.csv.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "results" / "benchmarks" / "sites.csv")
     parser.add_argument("--one", help=argparse.SUPPRESS)  # an engine's name; the files are then in --certificates
     parser.add_argument("--certificates", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--weights", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(_measure(options)))
@@ -47,10 +46,10 @@ def main() -> None:
         rows = [_in_a_process("in-process", options, folder)]
         with _sites(data, folder) as addresses:
             rows.append(_in_a_process(",".join(addresses), options, folder))
-        _report(rows, _door_bytes(folder), _difference(folder), options)
+        _report(rows, _door_bytes(folder), options)
 
 
-def _report(rows: list[dict], door: tuple[int, int], difference: float, options: argparse.Namespace) -> None:
+def _report(rows: list[dict], door: tuple[int, int], options: argparse.Namespace) -> None:
     import pandas as pd
 
     table = pd.DataFrame(rows)
@@ -58,7 +57,6 @@ def _report(rows: list[dict], door: tuple[int, int], difference: float, options:
     table["time_of_in_process"] = (table.seconds_per_round / table.seconds_per_round[0]).round(3)
     sites = table.iloc[1]
     table["door_share"] = [None, round(sum(door) / (sites.total_sent + sites.total_received) - 1, 4)]
-    table["largest_difference"] = [None, difference]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(options.out, index=False)
     print(table.T.to_string())
@@ -66,11 +64,9 @@ def _report(rows: list[dict], door: tuple[int, int], difference: float, options:
 
 
 def _in_a_process(engine: str, options: argparse.Namespace, folder: pathlib.Path) -> dict:
-    name = "here" if engine == "in-process" else "there"
     print(f"{engine} …", file=sys.stderr, flush=True)
     arguments = ["--one", engine, "--images", str(options.images), "--model", options.model]
     arguments += ["--repeats", str(options.repeats), "--certificates", str(folder / "certificates")]
-    arguments += ["--weights", str(folder / f"{name}.npz")]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, env=environment, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -111,13 +107,6 @@ def _door_bytes(folder: pathlib.Path) -> tuple[int, int]:
     return sum(received for received, _ in pairs), sum(sent for _, sent in pairs)
 
 
-def _difference(folder: pathlib.Path) -> float:
-    import numpy as np
-
-    with np.load(folder / "here.npz") as here, np.load(folder / "there.npz") as there:
-        return max(float(np.max(np.abs(here[name] - there[name]))) for name in here.files)
-
-
 def _images(count: int) -> pathlib.Path:
     from tffapps.data import textures
 
@@ -127,7 +116,6 @@ def _images(count: int) -> pathlib.Path:
 
 
 def _measure(options: argparse.Namespace) -> dict:
-    import numpy as np
     import tensorflow as tf
 
     from models import classifiers
@@ -178,7 +166,6 @@ def _measure(options: argparse.Namespace) -> dict:
             if number == 1:
                 first = time.perf_counter() - begin
         size = sum(value.nbytes for value in model.get_weights())
-        np.savez(options.weights, *state.weights)
         last = [after - before for after, before in zip(counts[-1], counts[-2])]
         return {
             "images": len(training),

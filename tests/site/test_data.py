@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pandas as pd
 import pytest
@@ -25,6 +26,8 @@ def test_a_site_is_described_without_names(images, capsys):
     assert described["frameworks"] == {"tensorflow": "2.14.1", "tensorflow-federated": "0.87.0"}
     assert described["classes"] == ["benign", "malignant"] and described["images"] == A
     assert described["sizes"] == {"8x6": 4, "10x6": 2} and described["masks"] == 0
+    assert described["formats"] == ["png"] and described["left_out"] == 0
+    assert described["stand_in"] is False and described["subjects"] is False
     assert "Doe" not in text and "patients" not in text
 
 
@@ -69,6 +72,19 @@ def test_a_file_that_is_no_image_is_counted(tmp_path):
     (tmp_path / "benign").mkdir()
     (tmp_path / "benign" / "x.png").write_bytes(b"no image")
     assert data.describe(data.load(tmp_path, "a"), "a")["sizes"] == {"unreadable": 1}
+
+
+def test_what_cannot_be_read_is_left_out_and_named_to_the_user(images, tmp_path, capfd):
+    shutil.copytree(images, tmp_path / "copy")
+    first, last = (tmp_path / "copy/a/train/benign" / f"Jane-Doe-{number}.png" for number in (0, 2))
+    first.write_bytes(first.read_bytes()[:-20])
+    before = data.describe(data.load(images, "a"), "a")
+    table, description = data.readable(data.load(tmp_path / "copy", "a"), "a", tmp_path / "copy")
+    assert f"left out: {first}: truncated PNG" in capfd.readouterr().err
+    assert str(first) not in set(table.path) and str(last) in set(table.path)
+    assert description["left_out"] == 1 and description["formats"] == ["png"]
+    assert description["images"]["train"] == {"benign": 2, "malignant": 2}
+    assert description["fingerprint"] != before["fingerprint"]
 
 
 def test_several_clients_and_none_of_them(images):

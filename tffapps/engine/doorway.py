@@ -78,8 +78,7 @@ class Doorway:
 
     def _attend(self, outer: socket.socket, where: str) -> None:
         try:
-            with contextlib.suppress(OSError):
-                outer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            probe(outer, idle=30, interval=10, count=6)  # nothing is said while a round is trained
             try:
                 outer, who = self._admitted(outer)
             except OSError as error:
@@ -120,6 +119,16 @@ class Doorway:
             received, sent = forward(outer, inner)
         seconds = time.monotonic() - begin
         self._log.info("%s left after %.1f s, %d bytes received, %d bytes sent", caller, seconds, received, sent)
+
+
+def probe(end: socket.socket, *, idle: int, interval: int, count: int) -> None:
+    """Has the kernel ask after `idle` seconds of silence whether the other end is there, and give up after `count`."""
+    wanted = {"TCP_KEEPIDLE": idle, "TCP_KEEPINTVL": interval, "TCP_KEEPCNT": count}
+    with contextlib.suppress(OSError):  # a Unix socket has no such options
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in wanted.items():
+            if hasattr(socket, name):  # where there is none the system's own is used
+                end.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _say_goodbye(outer: socket.socket) -> None:

@@ -21,6 +21,8 @@ def manifest(sites: Sites) -> pd.DataFrame:
     """The rows of all sites, clients called as the sites are. Paths are relative: each means something at its site."""
     by_name = sorted(sites.items(), key=lambda item: manifests.natural_key(item[0]))
     table = pd.concat([data.relative_manifest(description) for _, description in by_name], ignore_index=True)
+    if "mask" in table.columns and table["mask"].isna().any():  # some site has none
+        table = table.drop(columns="mask")
     if table.label.nunique() < 2:
         raise UserError(
             f"--engine: the sites have only one class ({table.label.iloc[0]}); a classifier needs two or more"

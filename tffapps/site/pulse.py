@@ -12,14 +12,12 @@ import socket
 import ssl
 import threading
 
-from tffapps.engine.doorway import Certificates
+from tffapps.engine.doorway import Certificates, probe
 from tffapps.site.channel import greeted
 
 _SETTINGS, _PING, _GOODBYE, _ACKNOWLEDGED = 4, 6, 7, 1  # of HTTP/2
 _HEADER = 9  # bytes of a frame: three of length, type, flags, four for the stream
 _SECONDS_BETWEEN_LOOKS = 0.5
-# A peer that says nothing is asked after 5 s, then every 2 s, and given up after the third time.
-_PROBES = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000))
 
 
 class Pulse:
@@ -29,11 +27,7 @@ class Pulse:
         self._connection, first = greeted(address, certificates, timeout)
         self.names = _names(self._connection)
         self._ended = threading.Event()
-        with contextlib.suppress(OSError):
-            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in _PROBES:
-                if hasattr(socket, name):
-                    self._connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        probe(self._connection, idle=5, interval=2, count=3)
         self._connection.settimeout(_SECONDS_BETWEEN_LOOKS)
         threading.Thread(target=self._listen, args=(first,), daemon=True).start()
 
