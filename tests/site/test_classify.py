@@ -20,6 +20,7 @@ from tests.site.federation import Member
 from tests.test_commands import command, environment
 from tffapps import classify, cli
 from tffapps.errors import UserError
+from tffapps.evaluation import at_sites
 from tffapps.plfl import APP as PLFL
 
 SMALL = ["--model=tiny", f"--size={PIXELS}", "--batch=4", "--rounds=2", "--seeds=0", "--learning-rate=0.1"]
@@ -75,6 +76,30 @@ def test_a_coordinator_that_is_killed_goes_on(sites, folder, noise, tmp_path):
     here, there = (record(tmp_path / place / "classify", "fedavg-federation-seed0") for place in ("here", "killed"))
     assert len(there[0]) == 12
     assert largest_difference(there[1], here[1]) < 1e-4  # twelve rounds of rounding
+
+
+def test_a_site_that_is_away_is_named_and_needed_at_the_end(members, folder, tmp_path, capsys):
+    predict, calls = at_sites.predict, []
+
+    def predict_without_b(*arguments):
+        if not calls:
+            members[1].kill()
+        calls.append(1)
+        return predict(*arguments)
+
+    arguments = [*SMALL, "--methods=fedavg", *flags(folder, members)]
+    with working_in(tmp_path) as patch:
+        patch.setattr(at_sites, "predict", predict_without_b)
+        assert cli.main(classify.APP, arguments) == 3
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert "the test images of b are needed at the end (localhost:" in line and "Connection refused" in line
+        (folder_of_run,) = tmp_path.glob("results/classify/runs/fedavg-*")
+        (row,) = pd.read_csv(folder_of_run / "rounds.csv").to_dict("records")
+        assert row["clients"] == 2 and pd.isna(row["accuracy"])  # blank, not the scores of some of the images
+        members[1].start()
+        assert cli.main(classify.APP, arguments) == 0
+    rows = pd.read_csv(folder_of_run / "rounds.csv")
+    assert list(rows.clients) == [2, 2] and list(rows.accuracy.isna()) == [True, False]
 
 
 SITES = ["--engine=a.example:9000,b.example:9000"]
