@@ -239,9 +239,14 @@ def fedtransfer_real() -> str:
     return _fedtransfer(ROOT / "results" / "real" / "fedtransfer", paper=False)
 
 
+def fedtransfer_longer() -> str:
+    return _fedtransfer(ROOT / "results" / "longer" / "fedtransfer", paper=False)
+
+
 def _fedtransfer(folder: pathlib.Path, paper: bool) -> str:
     """MAP on every test set, and the other metrics on all tiles."""
-    table = pd.concat([pd.read_csv(folder / f"{n}.csv") for n in ("table2_separate_centralised", "table3_federated")])
+    files = [folder / f"{name}.csv" for name in ("table2_separate_centralised", "table3_federated")]
+    table = pd.concat([pd.read_csv(file) for file in files if file.exists()])
     tests = list(dict.fromkeys(table.test))
     columns = ["method", "trained on", *(f"MAP, {test}" for test in tests), "MVI, global", "ARI, global"]
     columns += [f"paper: MAP, {test}" for test in tests] if paper else []
@@ -298,6 +303,7 @@ TABLES = {
     "fedstyle_real": fedstyle_real,
     "fedstyle_studies": fedstyle_studies,
     "fedtransfer": fedtransfer,
+    "fedtransfer_longer": fedtransfer_longer,
     "fedtransfer_real": fedtransfer_real,
     "generator_precision": generator_precision,
 }
