@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tffapps import engine
+from tffapps import engine, files
 from tffapps.engine.doorway import Certificates
 from tffapps.errors import RunStopped, UserError
 from tffapps.settings import check, item_kind, setting
@@ -101,6 +101,12 @@ def guarded(name: str, work: Callable[[], None], interrupted: str = "stopped by 
         return _say(name, f"stopped: {error}", 3)
     except KeyboardInterrupt:
         return _say(name, interrupted, 130)
+    except OSError as error:
+        if files.is_full(error):
+            return _say(name, f"stopped: {files.no_space(error.filename)}", 3)
+        if error.filename is None:  # not about a file: something to look into
+            raise
+        return _say(name, f"error: {UserError(f'{error.filename!s:.200}: {error.strerror}')}", 2)
     return 0
 
 
@@ -110,7 +116,9 @@ def parse(app: App, arguments: Sequence[str] | None = None) -> dict[str, Any]:
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     stored = _stored(app, given.pop("settings", None))
     stored_profile = stored.pop("profile", app.default_profile)
-    profile = given.pop("profile", None) or (stored_profile if stored_profile in app.profiles else app.default_profile)
+    profile = given.pop("profile", None) or (
+        stored_profile if stored_profile in [*app.profiles] else app.default_profile
+    )
     fields = app.fields()
     values: dict[str, Any] = {name: field.default for name, (field, _) in fields.items()}
     values.update(app.profiles[profile])
@@ -189,7 +197,7 @@ def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
         content = json.loads(file.read_text())
         flags, name = dict(content["flags"]), content["app"]
         method, seed = content["settings"]["method"], content["settings"]["seed"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"--settings {file}: not a settings.json of a run ({error})") from None
     if name != app.name:
         raise UserError(f"--settings {file}: made by tffapps.{name}, not tffapps.{app.name}")

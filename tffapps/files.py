@@ -47,7 +47,16 @@ def short(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
+def is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def no_space(path: str | pathlib.Path | None) -> str:
+    """What a full disk means for a run."""
+    return f"no space left to write {path or 'a file'}; free some and run the same command again"
+
+
 def _plain(error: OSError, path: pathlib.Path) -> Exception:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return RunStopped(f"no space left to write {path}; free some and run the same command again")
+    if is_full(error):
+        return RunStopped(no_space(path))
     return UserError(f"cannot write {path}: {error.strerror}")

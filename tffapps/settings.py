@@ -11,6 +11,8 @@ from typing import Any
 
 from tffapps.errors import UserError
 
+LARGEST = 2**31 - 1  # of whole numbers: what every tensor and every random generator can hold
+
 
 def setting(default: Any, meaning: str, **metadata: Any) -> Any:
     """A dataclass field with its meaning (and where its value comes from) beside it.
@@ -39,6 +41,10 @@ def item_kind(field: dataclasses.Field) -> type:
 
 
 def _check_one(flag: str, limits: Any, kind: type, value: Any) -> Any:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise UserError(f"{flag} {value!s:.30}: too large; {LARGEST} at most")
+    if isinstance(value, str) and "\0" in value:
+        raise UserError(f"{flag} {value}: holds a zero byte")
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not kind:

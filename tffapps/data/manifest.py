@@ -55,7 +55,12 @@ def read_manifest(file: Path) -> pd.DataFrame:
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{file}: not a CSV table ({reason}); save it as comma-separated UTF-8") from None
+    if not isinstance(table.index, pd.RangeIndex):  # pandas would take the first cell of each row for its name
+        raise UserError(f"{file}: rows with more cells than the first line has names; put cells with a comma in quotes")
     table.columns = table.columns.str.strip()
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise UserError(f"{file}: the column {twice[0]} is there twice; rename one")
     missing = [name for name in _REQUIRED if name not in table.columns]
     if missing:
         found = ", ".join(table.columns)
@@ -102,9 +107,9 @@ def classes(manifest: pd.DataFrame) -> list[str]:
 
 
 def natural_key(text: str) -> tuple:
-    """Sorts runs of digits by value and everything else as text."""
+    """Sorts runs of digits, however long, by value and everything else as text."""
     pieces = re.split(r"([0-9]+)", str(text))
-    return tuple(int(piece) if index % 2 else piece for index, piece in enumerate(pieces)), str(text)
+    return tuple(_value(piece) if index % 2 else piece for index, piece in enumerate(pieces)), str(text)
 
 
 def fingerprint(manifest: pd.DataFrame) -> str:
@@ -123,6 +128,12 @@ def fingerprint(manifest: pd.DataFrame) -> str:
             cells += [Path(os.path.relpath(row["mask"], root)).as_posix(), _contents(row["mask"])]
         digest.update("\0".join(map(str, cells)).encode() + b"\n")
     return digest.hexdigest()[:16]
+
+
+def _value(digits: str) -> tuple[int, str]:
+    """Compares as the number does; int() refuses a few thousand digits."""
+    digits = digits.lstrip("0")
+    return len(digits), digits
 
 
 def _absolute(path: str, folder: Path) -> str:

@@ -163,7 +163,7 @@ def _parts(table: pd.DataFrame, shares: tuple[int, ...], seed: int, purpose: str
         try:
             parts[rows] = partition.stratified([client] * len(rows), shares, seed, groups=subjects)
         except UserError:
-            names = list(dict.fromkeys(subject.split("/", 1)[1] for subject in subjects))
+            names = list(dict.fromkeys(subject.rpartition(f"{client}/")[2] for subject in subjects))
             shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
             raise UserError(
                 f"{client}: {len(rows)} tiles of {len(names)} micrographs ({shown}) are too few {purpose}; files named "

@@ -1,0 +1,193 @@
+"""Any values for any flags of any application, and any stored settings: accepted within their limits, or one line."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import importlib
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fuzz.strategies import ODD, bounded, check_refusal, damaged
+from tffapps import cli
+from tffapps.errors import UserError
+from tffapps.settings import item_kind
+
+NAMES = ("classify", "plfl", "fedsda", "fedstyle", "fnst", "fedtransfer")
+APPS = {name: importlib.import_module(f"tffapps.{name}").APP for name in NAMES}
+TEXTS = [text for text in ODD if "\0" not in text]  # no command line can hold it
+NUMBERS = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "64",
+    "1.5",
+    "-0.0",
+    "1e-300",
+    "1e400",
+    "nan",
+    "inf",
+    "1_000",
+    "0x10",
+    "٣",
+    " 7 ",
+    "9" * 12,
+    "9" * 5000,
+]
+
+
+def within(field: dataclasses.Field, value) -> bool:
+    limits = field.metadata
+    if isinstance(field.default, tuple):
+        kind = item_kind(field)
+        one = dataclasses.field(default=kind(), metadata=limits)
+        return isinstance(value, tuple) and all(within(one, item) for item in value)
+    return (
+        type(value) is type(field.default)
+        and (not limits.get("choices") or value in limits["choices"])
+        and value == value
+        and all(
+            name not in limits or good(value, limits[name])
+            for name, good in {
+                "least": lambda a, b: a >= b,
+                "most": lambda a, b: a <= b,
+                "above": lambda a, b: a > b,
+                "below": lambda a, b: a < b,
+            }.items()
+        )  # fmt: skip
+    )
+
+
+def tried(app, arguments):
+    """The exit status of a command whose work is to write its settings down."""
+
+    def work(values):
+        json.dumps(cli.context(app.name, values))
+        assert values["methods"] and set(values["methods"]) <= set(app.methods) and values["profile"] in app.profiles
+        for name, (field, _) in app.fields().items():
+            assert within(field, values[name]) or (name == "methods"), (name, values[name])
+
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        try:
+            status = cli.main(dataclasses.replace(app, work=work), arguments)
+        except SystemExit as stopped:  # argparse
+            status = stopped.code
+    lines = errors.getvalue().strip().splitlines()
+    assert status in (0, 2)
+    if status:
+        assert "error: " in lines[-1] and "Traceback" not in errors.getvalue()
+    return status
+
+
+@st.composite
+def command_lines(draw):
+    app = APPS[draw(st.sampled_from(NAMES))]
+    fields = list(app.fields().values())
+    arguments = ["--profile", draw(st.sampled_from(sorted(app.profiles)))] if draw(st.booleans()) else []
+    for _ in range(draw(st.integers(1, 4))):
+        field, _ = draw(st.sampled_from(fields))
+        flag = "--" + field.name.replace("_", "-")
+        if isinstance(field.default, bool):
+            arguments.append(draw(st.sampled_from([flag, f"--no-{flag[2:]}", f"{flag}=yes"])))
+            continue
+        choices = [str(choice) for choice in field.metadata.get("choices") or app.methods]
+        one = st.one_of(
+            st.sampled_from(NUMBERS), st.integers().map(str), st.floats().map(str), st.sampled_from(choices),
+            st.sampled_from(TEXTS), st.text(st.characters(exclude_characters="\0"), max_size=9),
+        )  # fmt: skip
+        value = ",".join(draw(st.lists(one, max_size=3))) if isinstance(field.default, tuple) else draw(one)
+        arguments += draw(st.sampled_from([[f"{flag}={value}"], [flag, value]]))
+    return app, arguments
+
+
+@bounded(250)
+@given(line=command_lines())
+def test_command_lines(line):
+    tried(*line)
+
+
+def stored(app) -> dict:
+    values = cli.parse(app, ["--profile", "smoke"])
+    settings = {"method": app.methods[0], "seed": 0, **dict.fromkeys((one for one, _ in app.narrowed), "x")}
+    return json.loads(json.dumps({**cli.context(app.name, values), "settings": settings}))
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(ODD) | st.just(10**400),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["method", "a"]), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@st.composite
+def settings_files(draw):
+    app = APPS[draw(st.sampled_from(NAMES))]
+    content = copy.deepcopy(stored(app))
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.sampled_from([content, content["flags"], content["flags"], content["settings"]]))
+        if isinstance(place, dict) and place:
+            place[draw(st.sampled_from(sorted(place)))] = draw(anything)
+        if not all(isinstance(content[name], dict) for name in ("flags", "settings")):
+            break
+    return app, json.dumps(content).encode()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("settings") / "settings.json"
+
+
+@bounded(150)
+@given(made=settings_files())
+def test_stored_settings(file, made):
+    app, contents = made
+    file.write_bytes(contents)
+    tried(app, ["--settings", str(file)])
+
+
+@bounded(60)
+@given(contents=st.binary(max_size=40) | damaged(json.dumps(stored(APPS["classify"])).encode()))
+def test_stored_settings_with_damage(file, contents):
+    file.write_bytes(contents)
+    tried(APPS["classify"], ["--settings", str(file)])
+
+
+CHANGED = {
+    "profile": ({}, 0),  # the default one instead
+    "learning_rate": (10**400, 2),
+    "data": ("a" * 300, 2),
+    "weights": ("a/" * 3000, 2),
+    "results": ("\0", 2),
+    "engine": ("\0", 2),
+    "batch": (10**30, 2),
+    "rounds": (1e9, 2),
+    "methods": ([["fedavg"]], 0),  # the run's own
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_what_was_found_in_stored_settings(file, name):
+    content = stored(APPS["classify"])
+    content["flags"][name], status = CHANGED[name]
+    file.write_text(json.dumps(content))
+    assert tried(APPS["classify"], ["--settings", str(file)]) == status
+
+
+def test_settings_that_are_too_deep(file):
+    file.write_text("[" * 100_000)
+    assert tried(APPS["classify"], ["--settings", str(file)]) == 2
+
+
+@pytest.mark.parametrize("value", ["99999999999999999999", "2147483648"])
+def test_numbers_that_no_tensor_holds(value):
+    assert tried(APPS["classify"], ["--batch", value]) == 2
+    with pytest.raises(UserError, match=f"--batch {value}: too large; 2147483647 at most") as caught:
+        cli.parse(APPS["classify"], ["--batch", value])
+    check_refusal(caught.value)
