@@ -20,7 +20,8 @@ import numpy as np
 from preprocessing.files import Rejected
 
 TEXT_LENGTH = 200
-_DAMAGE = (
+DAMAGE = (  # what NumPy and zipfile raise for a file that is not what it should be
+    KeyError,
     ValueError,
     EOFError,
     OSError,
@@ -87,7 +88,7 @@ def opened(path: Path, max_bytes: int, kind: type[Rejected], source: str) -> Ite
             yield Archive(path, file, kind)
     except FileNotFoundError:
         raise kind(f"{path}: no such file; give one written by {source}") from None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise kind(f"{path}: damaged, or not an .npz: {_short(reason)}; fetch it again") from None
 

@@ -106,8 +106,9 @@ class Training:
         """Back to a `state` of a training of the same pairs and settings. Raises `ValueError` if it is another's."""
         *arrays, record = state
         variables = self._variables()
-        shapes = [tuple(variable.shape) for variable in variables]
-        if [array.shape for array in arrays] != shapes or record.shape[1:] != (len(Losses._fields),):
+        kinds = [(tuple(variable.shape), variable.dtype.as_numpy_dtype) for variable in variables]
+        same = [(array.shape, array.dtype.type) for array in arrays] == kinds
+        if not same or record.shape[1:] != (len(Losses._fields),) or record.dtype != np.float64:
             raise ValueError("the state is another training's: its shapes are not those of these networks")
         for variable, array in zip(variables, arrays):
             variable.assign(array)

@@ -12,14 +12,13 @@ from __future__ import annotations
 import csv
 import io
 import os
-import zipfile
-import zlib
 from pathlib import Path
 
 import cv2
 import numpy as np
 
 from preprocessing.files import UserError, write
+from preprocessing.npz import DAMAGE
 from preprocessing.pix2pix import Losses, Pix2PixSettings, Training, generate
 
 CHECKPOINT, TABLE, SAMPLES = "checkpoint.npz", "losses.csv", "samples"
@@ -87,7 +86,7 @@ def _restore(training: Training, path: Path) -> None:
             if str(file["fingerprint"]) != training.fingerprint():
                 raise UserError(f"{path}: of other images, labels or settings; choose another OUT, or use --fresh")
             training.restore([file[f"arr_{index}"] for index in range(len(file.files) - 1)])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+    except DAMAGE:
         raise UserError(f"{path}: damaged, or not a checkpoint; remove it, or use --fresh, to start over") from None
 
 

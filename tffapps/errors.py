@@ -2,7 +2,7 @@
 
 
 class _OneLine(Exception):
-    """Names of files and cells of tables come from outside: line ends and what steers a terminal are shown as escapes."""
+    """Names and cells of tables come from outside: line ends and what steers a terminal are shown as escapes."""
 
     def __str__(self) -> str:
         text = super().__str__()

@@ -21,13 +21,13 @@ import hashlib
 import json
 import pathlib
 import shutil
-import zipfile
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from preprocessing.npz import DAMAGE
 from tffapps.errors import UserError
 from tffapps.files import replacing
 
@@ -86,7 +86,14 @@ class Run:
         self._thin(1)
 
     def summary(self) -> dict[str, Any]:
-        return json.loads((self.folder / "finished.json").read_text())
+        path = self.folder / "finished.json"
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise _damaged(path)
+        return content
 
     def rounds(self) -> pd.DataFrame:
         return self._table("rounds.csv")
@@ -111,8 +118,16 @@ class Run:
 
     def _table(self, name: str) -> pd.DataFrame:
         path = self.folder / name
-        # Exactly: the file is written again with every round, and a digit lost each time would show.
-        return pd.read_csv(path, float_precision="round_trip") if path.exists() else pd.DataFrame()
+        if not path.exists():
+            return pd.DataFrame()
+        try:
+            # Exactly: the file is written again with every round, and a digit lost each time would show.
+            table = pd.read_csv(path, float_precision="round_trip")
+        except (OSError, ValueError):  # pandas' own are ValueErrors
+            raise _damaged(path) from None
+        if "round" not in table or (len(table) and table["round"].dtype != np.int64):
+            raise _damaged(path)
+        return table
 
     def save(self, number: int, arrays: list[np.ndarray]) -> None:
         self._write_arrays(f"checkpoint-{number}.npz", arrays)
@@ -155,7 +170,9 @@ class Run:
         """The newest checkpoint that can be read, and its round; what came after it is dropped from the record."""
         for number, path in reversed(self._checkpoints()):
             arrays = _read(path)
-            if arrays is not None and all(_read(files[-1][1]) for files in self._kept_files(number).values()):
+            if arrays is not None and all(
+                _read(files[-1][1]) is not None for files in self._kept_files(number).values()
+            ):
                 self._drop_after(number)
                 return number, arrays
             path.unlink()
@@ -189,9 +206,13 @@ class Run:
             json.dump(content, file, indent=1, sort_keys=True, default=str)
 
 
+def _damaged(path: pathlib.Path) -> UserError:
+    return UserError(f"{path} cannot be understood; remove its folder to run it again, or use --fresh for all")
+
+
 def _read(path: pathlib.Path) -> list[np.ndarray] | None:
     try:
         with np.load(path, allow_pickle=False) as content:  # the zip's checksums are verified on reading
             return [content[f"a{index}"] for index in range(len(content.files))]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except DAMAGE:
         return None

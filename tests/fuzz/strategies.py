@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-ODD = ["", " ", "\t", "\0", "\n", "a\nb", "\r", '"', "'", ",", ";", "%s", "{}", "..", "/", "~", "-", "--", "\x1b[31m", "\u2028",
-       "\ufeff", "é", "e\u0301", "ａ", "١", "½", "🖼", "NA", "nan", "None", "true", "0", "-1", "1e9", "7" * 5000,
-       "a" * 300, "a/" * 3000]  # fmt: skip
+ODD = [
+    "", " ", "\t", "\0", "\n", "a\nb", "\r", '"', "'", ",", ";", "%s", "{}", "..", "/", "~", "-", "--", "\x1b[31m",
+    "\u2028", "\ufeff", "é", "e\u0301", "½", "١", "🖼", "NA", "nan", "None", "true", "0", "-1", "1e9", "7" * 5000,
+    "a" * 300, "a/" * 3000,
+]  # fmt: skip
 
 
 def bounded(examples: int) -> Callable:

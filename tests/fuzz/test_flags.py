@@ -43,24 +43,15 @@ NUMBERS = [
 
 
 def within(field: dataclasses.Field, value) -> bool:
-    limits = field.metadata
+    limits, infinity = field.metadata, float("inf")
     if isinstance(field.default, tuple):
-        kind = item_kind(field)
-        one = dataclasses.field(default=kind(), metadata=limits)
+        one = dataclasses.field(default=item_kind(field)(), metadata=limits)
         return isinstance(value, tuple) and all(within(one, item) for item in value)
-    return (
-        type(value) is type(field.default)
-        and (not limits.get("choices") or value in limits["choices"])
-        and value == value
-        and all(
-            name not in limits or good(value, limits[name])
-            for name, good in {
-                "least": lambda a, b: a >= b,
-                "most": lambda a, b: a <= b,
-                "above": lambda a, b: a > b,
-                "below": lambda a, b: a < b,
-            }.items()
-        )  # fmt: skip
+    if type(value) is not type(field.default) or (limits.get("choices") and value not in limits["choices"]):
+        return False
+    return not isinstance(value, (int, float)) or (
+        limits.get("least", -infinity) <= value <= limits.get("most", 2**31 if isinstance(value, int) else 1e308)
+        and limits.get("above", -infinity) < value < limits.get("below", infinity)
     )
 
 

@@ -56,7 +56,8 @@ def through_all(file):
 
 PLAUSIBLE = {
     "path": ["a.png", "b.png", "c.png", "./a.png", "folder", "missing.png"], "mask": ["a.png", "b.png", "folder", ""],
-    "label": ["grain", "1", "10"], "client": ["iron", "steel"], "split": list(manifest.SPLITS), "subject": ["", "s", "t"],
+    "label": ["grain", "1", "10"], "client": ["iron", "steel"], "split": list(manifest.SPLITS),
+    "subject": ["", "s", "t"],
 }  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def _reason(path: str, shape: Callable[[bytes], tf.Tensor]) -> str:
     try:
         with tf.device("/CPU:0"):
             height, width, _ = shape(contents).numpy()
-    except tf.errors.OpError:
+    except (tf.errors.OpError, UnicodeDecodeError):  # TensorFlow's message may quote bytes of the file
         return _damage(contents)
     return "" if height and width else "no pixels"
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from preprocessing import stain
+from preprocessing.npz import DAMAGE
 from preprocessing.stain import StainSettings
 from tffapps.data.made import stacks
 from tffapps.errors import UserError
@@ -60,10 +61,24 @@ def measure(paths: Sequence[str], settings: StainSettings, data_key: str, cache:
     """Of all paths, from the cache where the same patches were measured with the same settings before."""
     paths = list(paths)
     file = cache / "stains" / f"{key_of({'data': data_key, 'rows': len(paths), **dataclasses.asdict(settings)})}.npz"
-    if not file.exists():
+    found = _read(paths, file)
+    if found is None:
         _measured(paths, settings, file)
-    with np.load(file, allow_pickle=False) as content:
-        return Stains(paths, content["matrices"], content["ok"], content["reasons"])
+        found = _read(paths, file)
+    assert found is not None  # just written
+    return found
+
+
+def _read(paths: list[str], file: pathlib.Path) -> Stains | None:
+    """None where there is no such file, or a damaged one."""
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            found = Stains(paths, content["matrices"], content["ok"], content["reasons"])
+    except DAMAGE:
+        return None
+    kinds = [(array.shape, array.dtype.kind) for array in (found.matrices, found.ok, found.reasons)]
+    rows = len(paths)
+    return found if kinds == [((rows, 3, 2), "f"), ((rows,), "b"), ((rows,), "U")] else None
 
 
 def _measured(paths: list[str], settings: StainSettings, file: pathlib.Path) -> None:

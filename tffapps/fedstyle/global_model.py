@@ -13,12 +13,12 @@ import dataclasses
 import json
 import pathlib
 import shutil
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 
+from preprocessing.npz import DAMAGE
 from tffapps.data.made import stacks
 from tffapps.errors import UserError
 from tffapps.fedstyle.data import Federation
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FILE = "model.npz"
 _SAMPLES, _SIDE = 3, 64
+_LARGEST = 4096  # pixels on a side: a file that claims more would fill the memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,7 @@ def publish(run: pathlib.Path, folder: pathlib.Path) -> None:
 
 def load(file: pathlib.Path) -> GlobalModel:
     from models import classifiers
+    from models.embedding import embedding_size
 
     try:
         with np.load(file, allow_pickle=False) as content:
@@ -78,19 +80,26 @@ def load(file: pathlib.Path) -> GlobalModel:
             weights = [content[f"w{number}"] for number in range(sum(name[0] == "w" for name in content.files))]
             styles, there, samples = (content[name] for name in ("styles", "there", "samples"))
         artists, size = [str(name) for name in about["artists"]], int(about["size"])
-        if not len(artists) == len(styles) == len(there) == len(samples):
-            raise ValueError("its parts are of different numbers of artists")
+        count = len(artists)
+        if not 0 < size <= _LARGEST:
+            raise ValueError(f"pictures of {size} pixels")
         network = classifiers.build(
             about["model"], input_shape=(size, size, 3), classes=len(artists), head=about["head"]
         )
-        if not all(np.isfinite(value).all() for value in (*weights, styles)):
+        if not all(np.isfinite(value).all() for value in (*weights, styles, there)):
             raise ValueError("it holds values that are not finite")
         network.set_weights(weights)
+        width = embedding_size(network)
+        wanted = {"styles": (styles, (count, width), "f"), "there": (there, (count,), "f"),
+                  "samples": (samples, (count, _SAMPLES, _SIDE, _SIDE, 3), "u")}  # fmt: skip
+        for name, (array, shape, kind) in wanted.items():
+            if array.shape != shape or array.dtype.kind != kind:
+                raise ValueError(f"its {name} are {array.dtype} {array.shape}")
     except FileNotFoundError:
         raise UserError(
             f"{file}: no trained model there; run python -m tffapps.fedstyle first, or say where with --model"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (*DAMAGE, TypeError, AttributeError, OverflowError, RecursionError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise UserError(f"{file}: not a model of tffapps.fedstyle ({reason}); train again, or fetch it again") from None
     return GlobalModel(artists, network, size, styles, there, samples)
