@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ import pytest
 from models import inception
 from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
+from tests.faults.killing import killed
 from tests.test_commands import environment
 from tffapps import cli
 from tffapps.fedsda import APP, METHODS, SIDES
@@ -136,6 +138,34 @@ def test_both_engines_give_the_same_numbers(whole, here):
     assert largest_difference(found[1], expected[1]) < 1e-4
     numbers = ["auroc", "auprc", "accuracy", "training_loss", "examples"]
     assert found[0][numbers].to_numpy() == pytest.approx(expected[0][numbers].to_numpy(), abs=1e-4)
+
+
+KILLS = {
+    "fedsda": [
+        ("preprocessing.stain:matrices_of", 1), ("os:replace", 2), ("tffapps.runs:Run.save", 2),
+        ("tffapps.data.made:store", 5), ("tffapps.runs:Run.save", 1),
+    ],
+    "ccst": [("tffapps.runs:Run.save", 1), ("tffapps.data.made:store", 5), ("tffapps.fedsda.tables:write_table", 2)],
+}  # fmt: skip
+LEARNED = {"fedsda": "stains-transformer-2-epochs", "ccst": "ccst-decoder-federation"}
+
+
+@pytest.mark.parametrize("side", KILLS)
+def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(side, whole, here):
+    """Measuring stains, as they are put in their place, in a round of the stain model or of CCST's decoder, making
+    images, in a round of the classifier, between tables; then to its end."""
+    arguments = [
+        *SMOKE, "--methods", "fedavg", "--sides", side, "--blocks", "transformer", "--sweep-epochs", "2",
+        "--results", f"killed-{side}",
+    ]  # fmt: skip
+    shutil.rmtree("data/cache/aligned")
+    shutil.rmtree("data/cache/stains")
+    for where, number in KILLS[side]:
+        killed("fedsda", arguments, here, where, number)
+    call(*arguments)
+    for run in (LEARNED[side], f"fedavg-{side}-seed0"):
+        found, expected = (record(folder, run) for folder in (here / f"killed-{side}" / "fedsda", whole))
+        assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
 
 
 OUT = [

@@ -16,6 +16,7 @@ import pytest
 
 from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
+from tests.faults.killing import killed
 from tests.test_commands import environment
 from tffapps import cli
 from tffapps.fedstyle import APP, METHODS, query, runs
@@ -135,6 +136,29 @@ def test_a_killed_run_ends_like_one_that_was_not(compared, here):
     found, expected = (
         record(folder, "comparison-fedproto-2artists-seed0") for folder in (here / "killed" / "fedstyle", compared)
     )
+    assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
+
+
+KILLS = {
+    "tffapps.data.made:store": 14,
+    "tffapps.fedstyle.global_model:save": 1,
+    "tffapps.fedstyle.global_model:publish": 1,
+    "tffapps.fedstyle.tables:write_table": 3,
+}
+
+
+def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(studied, here):
+    """As a trained model is to be written, and to be published, making cloaks, between tables; then to its end."""
+    arguments = [*SMOKE, "--methods", "fedstyle", "--studies", "cloaking", "--results", "stages"]
+    shutil.rmtree("data/cache/cloaked")
+    for where, number in KILLS.items():
+        killed("fedstyle", arguments, here, where, number)
+    call(*arguments)
+    results = here / "stages" / "fedstyle"
+    for name in ("cloaking", "queries"):
+        tables = [pd.read_csv(folder / f"{name}.csv") for folder in (results, studied)]
+        assert tables[0].equals(tables[1])
+    found, expected = (record(folder, "comparison-fedstyle-2artists-seed0") for folder in (results, studied))
     assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import shutil
-import signal
-import subprocess
-import sys
 
 import cv2
 import numpy as np
@@ -17,7 +13,7 @@ import pytest
 from models import unet, weights
 from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
-from tests.test_commands import environment
+from tests.faults.killing import killed
 from tffapps import cli
 from tffapps.data import grains
 from tffapps.fedtransfer import APP, METHODS
@@ -125,54 +121,29 @@ def test_the_same_command_again_repeats_nothing(whole, here):
     assert {file.name: file.read_text() for file in whole.glob("*.csv")} == tables
 
 
-KILL = """
-import os, signal, sys
-from tffapps import cli, fedtransfer
-{patch}
-sys.exit(cli.main(fedtransfer.APP, sys.argv[1:]))
-"""
-IN_A_GENERATOR = """
-from preprocessing import pix2pix_folder
-old, count = pix2pix_folder.write, 0
-def write(path, contents):
-    global count
-    count += path.name == "losses.csv"
-    old(path, contents)
-    if count == 2: os.kill(os.getpid(), signal.SIGKILL)
-pix2pix_folder.write = write
-"""
-IN_A_ROUND = """
-from tffapps import runs
-old = runs.Run.keep
-def keep(self, number, *rest):
-    old(self, number, *rest)
-    if number == 2: os.kill(os.getpid(), signal.SIGKILL)
-runs.Run.keep = keep
-"""
+KILLS = {
+    "tffapps.data.cache:store": 5,
+    "preprocessing.pix2pix_folder:write": 3,
+    "preprocessing.generator_files:save": 1,
+    "tffapps.data.made:store": 3,
+    "tffapps.runs:Run.save": 2,
+    "tffapps.fedtransfer.tables:write_table": 2,
+}
 
 
-@pytest.mark.parametrize(
-    ("patch", "redone"), [(IN_A_GENERATOR, ["generators", "painted"]), (IN_A_ROUND, [])], ids=["generator", "round"]
-)
-def test_a_killed_command_ends_like_one_that_was_not(whole, here, tmp_path, patch, redone):
-    """Killed while a client trains its generator, and after the best weights are kept but before the checkpoint."""
-    shutil.copytree(here / "data", tmp_path / "data")
-    for folder in redone:
-        shutil.rmtree(tmp_path / "data" / "cache" / folder)
+def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(whole, tmp_path):
+    """Cutting tiles, in and after the training of a generator, painting, in a round, between tables; then on."""
     arguments = [*SMOKE, "--methods", "fedtransfer", "--generator-precision", "float32"]
-    done = subprocess.run(
-        [sys.executable, "-c", KILL.format(patch=patch), *arguments], env=environment(), capture_output=True,
-        cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
+    for where, number in KILLS.items():
+        killed("fedtransfer", arguments, tmp_path, where, number)
     with working_in(tmp_path):
         call(*arguments)
-    found, expected = (
-        record(folder, "fedtransfer-float32-seed0") for folder in (tmp_path / "results" / "fedtransfer", whole)
-    )
+    results = tmp_path / "results" / "fedtransfer"
+    found, expected = (record(folder, "fedtransfer-float32-seed0") for folder in (results, whole))
     assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
-    tables = [pd.read_csv(folder / "table3_federated.csv") for folder in (tmp_path / "results" / "fedtransfer", whole)]
+    tables = [pd.read_csv(folder / "table3_federated.csv") for folder in (results, whole)]
     assert tables[0][METRICS].equals(tables[1][tables[1].method == "fedtransfer"][METRICS].reset_index(drop=True))
+    assert not list(tmp_path.rglob("results/**/*.tmp"))
 
 
 def test_a_stored_run_is_run_again_alone(whole):

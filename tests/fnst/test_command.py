@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import shutil
-import signal
-import subprocess
-import sys
 
 import cv2
 import numpy as np
@@ -16,7 +12,7 @@ import pytest
 
 from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
-from tests.test_commands import environment
+from tests.faults.killing import killed
 from tffapps import cli
 from tffapps.fnst import APP, METHODS
 
@@ -93,28 +89,28 @@ def test_the_same_command_again_repeats_nothing(whole, here, capsys):
     assert {file.name: file.read_text() for file in whole.glob("*.csv")} == tables
 
 
-def test_a_killed_command_ends_like_one_that_was_not(whole, here):
-    """Killed while clients make images; then the same command to its end."""
-    arguments = [*SMOKE, "--methods", "fnst", "--no-attack", "--results", "killed"]
-    code = (
-        "import os, signal, sys\n"
-        "from tffapps import cli, fnst\n"
-        "from tffapps.data import made\n"
-        "count, old = 0, made.store\n"
-        "def store(*a, **k):\n"
-        "    global count\n"
-        "    count += 1\n"
-        "    if count == 17: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return old(*a, **k)\n"
-        "made.store = store\n"
-        "sys.exit(cli.main(fnst.APP, sys.argv[1:]))\n"
-    )
-    shutil.rmtree("data/cache/styled")
-    done = subprocess.run([sys.executable, "-c", code, *arguments], env=environment(), capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
-    call(*arguments)
-    found, expected = (record(folder, "fnst-S2C2-seed0") for folder in (here / "killed" / "fnst", whole))
+KILLS = {
+    "tffapps.data.standin:cv2.imencode": 9,
+    "preprocessing.gram_files:save": 3,
+    "tffapps.data.made:store": 17,
+    "tffapps.runs:Run.save": 2,
+    "tffapps.fnst.tables:write_table": 2,
+}
+
+
+def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(whole, tmp_path):
+    """Drawing the stand-in, measuring styles, making images, in a round, between tables; then to its end."""
+    arguments = [*SMOKE, "--methods", "fnst", "--no-attack"]
+    for where, number in KILLS.items():
+        killed("fnst", arguments, tmp_path, where, number)
+    with working_in(tmp_path):
+        call(*arguments)
+    results = tmp_path / "results" / "fnst"
+    found, expected = (record(folder, "fnst-S2C2-seed0") for folder in (results, whole))
     assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
+    tables = [pd.read_csv(folder / "table3_fnst.csv") for folder in (results, whole)]
+    assert tables[0].equals(tables[1][tables[1].method == "fnst"].reset_index(drop=True))
+    assert not list(tmp_path.rglob("results/**/*.tmp"))
 
 
 def test_a_stored_run_is_run_again_alone(whole):
