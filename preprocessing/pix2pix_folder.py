@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-from preprocessing.files import UserError, write
+from preprocessing.files import UserError, replacing, write
 from preprocessing.npz import DAMAGE
 from preprocessing.pix2pix import Losses, Pix2PixSettings, Training, generate
 
@@ -71,13 +70,8 @@ def sheet(training: Training) -> np.ndarray:
 
 
 def _save(training: Training, path: Path, fingerprint: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:  # not by way of memory: optimisers make it three times the networks
-            np.savez(file, *training.state(), fingerprint=np.array(fingerprint))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:  # not by way of memory: optimisers make it three times the networks
+        np.savez(file, *training.state(), fingerprint=np.array(fingerprint))
 
 
 def _restore(training: Training, path: Path) -> None:

@@ -140,9 +140,9 @@ def test_a_killed_run_ends_like_one_that_was_not(compared, here):
 
 
 KILLS = {
-    "tffapps.data.made:store": 14,
     "tffapps.fedstyle.global_model:save": 1,
     "tffapps.fedstyle.global_model:publish": 1,
+    "tffapps.data.made:store": 14,
     "tffapps.fedstyle.tables:write_table": 3,
 }
 

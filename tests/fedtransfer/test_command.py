@@ -13,6 +13,7 @@ import pytest
 from models import unet, weights
 from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
+from tests.faults.disk import attempt, small_disk
 from tests.faults.killing import killed
 from tffapps import cli
 from tffapps.data import grains
@@ -144,6 +145,25 @@ def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(whol
     tables = [pd.read_csv(folder / "table3_federated.csv") for folder in (results, whole)]
     assert tables[0][METRICS].equals(tables[1][tables[1].method == "fedtransfer"][METRICS].reset_index(drop=True))
     assert not list(tmp_path.rglob("results/**/*.tmp"))
+
+
+SIZES = (8, 400, 1500, 2400, 6000)  # kB
+
+
+def test_a_disk_that_is_full_at_one_stage_after_another(whole, tmp_path, capsys):
+    """Drawing the stand-in, training generators, in a round."""
+    arguments = [*SMOKE, "--methods", "fedtransfer", "--generator-precision", "float32"]
+    folder, said = tmp_path / "disk", []
+    with small_disk(folder) as resize, working_in(folder):
+        for size in SIZES:
+            resize(size)
+            said.append(attempt(APP, arguments, capsys))
+        found, expected = (
+            record(place, "fedtransfer-float32-seed0") for place in (folder / "results" / "fedtransfer", whole)
+        )
+    assert said[0] and not said[-1]
+    assert "generators" in said[1] + said[2] and "checkpoint-1.npz" in said[3]
+    assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
 
 
 def test_a_stored_run_is_run_again_alone(whole):
