@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.applications import check_help
+from tests.faults.killing import killed as ends_killed
 from tests.test_commands import command, environment
 from tffapps import cli
 from tffapps.data import knees, oai
@@ -99,8 +100,12 @@ AGAIN = [*SMALL, "--methods", "plfl", "--poison", "", "--results", "killed"]
 
 @pytest.fixture(scope="module")
 def killed(whole, place):
-    """The results of a run that was killed in its third round or later, and went on. The data is that of `whole`."""
-    results = place / "killed" / "plfl"
+    """The results of a run that was killed as it prepared images, and in its third round or later, and went on."""
+    results, cache = place / "killed" / "plfl", place / "data" / "cache" / "knees"
+    count = len(list(cache.rglob("*.*")))
+    shutil.rmtree(cache)
+    ends_killed("plfl", AGAIN, place, "concurrent.futures:Future.result", 130)  # a hundred for their keys
+    assert 0 < len(list(cache.rglob("*.*"))) < count
     program = subprocess.Popen(
         command("tffapps.plfl", *AGAIN),
         cwd=place, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
