@@ -64,6 +64,7 @@ def test_features_are_stored_only_of_a_frozen_base_that_is_trained_on_plain_imag
     assert inputs_of(tmp_path).on_features
     assert not inputs_of(tmp_path, trained).on_features
     assert not inputs_of(tmp_path, training_view="darker").on_features
+    assert not inputs_of(tmp_path, whole=True).on_features
     assert inputs_of(tmp_path).weights == "random, base frozen"
     assert inputs_of(tmp_path, trained).weights == "random, base trained"
 

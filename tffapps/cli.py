@@ -60,6 +60,7 @@ class App:
     default_profile: str = "demo"
     narrowed: tuple[tuple[str, str], ...] = ()  # settings that tell runs apart, and the lists of values they are from
     not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all
+    server_has_data: bool = False  # across sites --data is then the server's own
 
     def folder(self, values: dict[str, Any]) -> pathlib.Path:
         """Where its tables and runs are."""
@@ -153,6 +154,10 @@ def _check_engine(app: App, values: dict[str, Any], given: dict[str, Any]) -> No
         unused, why = ("cert", "key", "ca"), f"only sites ask for it, and --engine {name} has none"
     elif app.not_across_sites is None:
         raise UserError(f"--engine {name}: tffapps.{app.name} cannot run across sites; use {' or '.join(engine.NAMES)}")
+    elif app.server_has_data:
+        unused, why = (), ""
+        if not values["data"] or ("engine" in given and "data" not in given):  # what a stored run had was everybody's
+            raise UserError(f"--data: give the server's own images; with --engine {name} the sites have the others'")
     else:
         unused, why = ("data",), f"with --engine {name} every site has its own, which it gave to `site serve`"
     for flag in unused:

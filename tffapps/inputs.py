@@ -57,8 +57,12 @@ class Inputs:
         training_view: str = PLAIN,
         views: Mapping[str, int] | None = None,
         held_bytes: int = 0,
+        whole: bool = False,
     ) -> None:
-        """`formats` are the images'; `cache` keeps features; `views` is how many of a view are stored (default 1)."""
+        """`formats` are the images'; `cache` keeps features; `views` is how many of a view are stored (default 1).
+
+        `whole`: no features are stored, and so no file is read here.
+        """
         self._held_bytes, self._held = held_bytes, dict[str, np.ndarray]()
         self._chosen, self._cache, self._augmentations = chosen, cache, augmentations
         self._training_view, self._views = training_view, views or {}
@@ -71,7 +75,7 @@ class Inputs:
         except ValueError as error:
             raise UserError(str(error)) from error
         self._image_reader = images.Reader(shape[:2], chosen.channels, formats)
-        self.on_features = self.frozen and training_view == PLAIN
+        self.on_features = self.frozen and training_view == PLAIN and not whole
         self._base, self.model = classifiers.split_base(self.network) if self.on_features else (None, self.network)
         self.spec = tf.TensorSpec(self.model.input_shape, tf.float32), tf.TensorSpec((None,), tf.int32)
         self.weights = ""  # how tables call the initial weights

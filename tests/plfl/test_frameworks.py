@@ -1,5 +1,7 @@
 """Federations over a small stand-in: what they reduce to, and a frozen base whose features are stored."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,8 @@ from tffapps import cli
 from tffapps.data import knees, oai
 from tffapps.data.images import Reader
 from tffapps.engine import open_engine
-from tffapps.federated.cohort import Client, play
+from tffapps.engine.values import HERE
+from tffapps.federated.cohort import Client, play, stream
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
@@ -183,6 +186,20 @@ def test_every_client_and_round_has_random_numbers_of_its_own(stored):
     )
     assert np.array_equal(first, again) and not np.array_equal(first, second)
     assert sorted(first) == sorted(second) == sorted(list(range(len(first) // EPOCHS)) * EPOCHS)
+
+
+def test_given_clients_are_all_there_and_draw_each_on_their_own(pool, stored):
+    names = ["server", "east", "west", "north"]
+    table = pool.table.assign(client=[names[place % 4] for place in range(len(pool.table))], split="train")
+    given = dataclasses.replace(pool, table=table, given=True)
+    frameworks = Frameworks(stored.inputs, given, stored.settings, cli.parse(APP, FLAGS))
+    clients = frameworks.of("plfl", given.split("plfl", 0), 0).clients
+    assert [client.name for client in clients] == list(given.clients) == ["east", "north", "west"]
+    assert [client.site for client in frameworks.of("gold", table, 0).clients] == [HERE]
+    for client, place in zip(clients, (0, 1, 3)):  # 2 is the server's
+        truth, draw = client.batches(1).truth, client.batches(1).draw
+        assert truth.tolist() == pool.codes(table[table.client == client.name]).tolist()
+        assert draw.tolist() == np.random.default_rng(stream(0, 1, place)).random(len(draw), np.float32).tolist()
 
 
 def test_plfl_clients_see_row_numbers_and_no_labels(pool, stored):

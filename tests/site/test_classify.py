@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import signal
@@ -21,7 +22,6 @@ from tests.test_commands import command, environment
 from tffapps import classify, cli
 from tffapps.errors import UserError
 from tffapps.evaluation import at_sites
-from tffapps.plfl import APP as PLFL
 
 SMALL = ["--model=tiny", f"--size={PIXELS}", "--batch=4", "--rounds=2", "--seeds=0", "--learning-rate=0.1"]
 
@@ -128,8 +128,9 @@ def test_a_mistake_is_one_clear_line(mistake, tmp_path, capfd):
 
 
 def test_applications_that_cannot_say_so():
-    with pytest.raises(UserError, match=r"tffapps.plfl cannot run across sites; use in-process or worker"):
-        cli.parse(PLFL, [*SITES, *SHOWN])
+    cannot = dataclasses.replace(classify.APP, not_across_sites=None)
+    with pytest.raises(UserError, match=r"tffapps.classify cannot run across sites; use in-process or worker"):
+        cli.parse(cannot, [*SITES, *SHOWN])
 
 
 def test_without_methods_everything_that_can_be_run():

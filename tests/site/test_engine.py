@@ -13,7 +13,7 @@ from tests.site.conftest import files
 from tests.site.federation import listening_in
 from tests.site.rounds import batches, clients, played, table_of
 from tffapps.engine import open_engine
-from tffapps.engine.values import AtSite
+from tffapps.engine.values import HERE, AtSite
 from tffapps.errors import UserError
 from tffapps.evaluation import at_sites, classification
 from tffapps.federated.aggregation import Aggregation
@@ -162,10 +162,16 @@ def test_work_goes_where_its_data_says_and_nowhere_else(members, folder):
     with across(members, folder) as engine:
         total = counted([AtSite("b", numbers(3)), AtSite("a", numbers(4)), AtSite("b", numbers(5))], [1, 2, 3])
         assert tuple(total) == (12, 6)
+        seen = engine.context.traffic()
+        assert tuple(counted([AtSite(HERE, numbers(3))], [1])) == (3, 1)
+        assert engine.context.traffic() == seen  # done here, without a word to anyone
+        assert tuple(counted([AtSite("b", numbers(3)), AtSite(HERE, numbers(4))], [1, 2])) == (7, 3)
         with pytest.raises(ValueError, match="client 1 has no data that says at which site"):
             counted([AtSite("b", numbers(3)), numbers(3)], [1, 2])
         with pytest.raises(ValueError, match="client 0 has data of several sites: a, b"):
             counted([AtSite("b", numbers(3))], [AtSite("a", 1)])
+        with pytest.raises(ValueError, match="client 0 has data of several sites: b, here"):
+            counted([AtSite("b", numbers(3))], [AtSite(HERE, 1)])
         with pytest.raises(UserError, match="c: no such site; there are a, b"):
             counted([AtSite("c", numbers(3))], [1])
         with pytest.raises(UserError, match="c: no such site; there are a, b"):

@@ -110,13 +110,16 @@ class Run:
         del number
         for client in range(self._clients):
             try:
-                values = OneClient(self, client)
-                for fold in folds:
-                    fold.add(values.evaluate(fold.value))
-                for name in kept:
-                    self._put_away(name, values[name])
+                self._fold_client(client, folds, kept)
             except Exception as error:
                 raise ClientError(client, error) from error
+
+    def _fold_client(self, client: int, folds: list[Fold], kept: list[str]) -> None:
+        values = OneClient(self, client)
+        for fold in folds:
+            fold.add(values.evaluate(fold.value))
+        for name in kept:
+            self._put_away(name, values[name])
 
     def _put_away(self, name: str, value: Any) -> None:
         if self._shelf is not None:

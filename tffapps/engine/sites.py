@@ -2,8 +2,9 @@
 
 Passes, folds and their order are those of the in-process engine, so the numbers are too; only what a client does in a
 pass (`client_work`) is sent to its site, and all sites of a pass work at the same time. A site's answer is folded in
-its client's turn and dropped. Which site a client's work goes to is written on its data (`AtSite`): work without such
-data goes nowhere. What clients keep from round to round is sent to them and back: it does leave the site.
+its client's turn and dropped. Which site a client's work goes to is written on its data (`AtSite`), or that it is done
+here, as a server's on images of its own: work without such data goes nowhere. What clients keep from round to round is
+sent to them and back: it does leave the site.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tffapps.engine.doorway import Certificates
 from tffapps.engine.in_process import ClientError, Fold, InProcessContext, OneClient, Run
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
-from tffapps.engine.values import AtClients, Shelf, egest, ingest
+from tffapps.engine.values import HERE, AtClients, Shelf, egest, ingest
 from tffapps.errors import UserError
 from tffapps.site import files
 
@@ -95,20 +96,28 @@ class _SitesRun(Run):
     ) -> None:
         super().__init__(context, plan, parameter, clients, shelf)
         self._sites = context
-        self._links = [context.link(name) for name in _sites(parameter, clients)]
+        self._links = [None if name == HERE else context.link(name) for name in _sites(parameter, clients)]
         # Before anyone begins: the work of the others would be for nothing.
-        used = list(dict.fromkeys(self._links))
+        used = self._used()
         failures = dict(zip(used, _at_once([link.connect for link in used])))
         for client, link in enumerate(self._links):
-            error = failures[link]
+            error = failures[link] if link is not None else None
             if error is not None:
                 raise ClientError(client, error) from error
 
+    def _used(self) -> list[SiteLink]:
+        return list(dict.fromkeys(link for link in self._links if link is not None))
+
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
+        if not self._used():
+            return super()._fold_clients(number, folds, kept)
         work = self._sites.client_work(self._plan, number)
         answers = self._ask(work)
-        for client in range(self._clients):
+        for client, link in enumerate(self._links):
             try:
+                if link is None:
+                    self._fold_client(client, folds, kept)
+                    continue
                 answer = answers[client].result()
                 for fold in folds:
                     fold.add(work.folded(fold.name, answer))
@@ -122,10 +131,14 @@ class _SitesRun(Run):
             answers[client].set_result(None)
 
     def _ask(self, work: ClientWork) -> list[concurrent.futures.Future]:
-        """Sends every client's work to its site; clients of one site come one after the other."""
+        """Sends every client's work to its site; clients of one site come one after the other.
+
+        Of a client whose work is done here there is nothing to wait for.
+        """
         answers: list[concurrent.futures.Future] = [concurrent.futures.Future() for _ in range(self._clients)]
-        if not self._clients:
-            return answers
+        for client, link in enumerate(self._links):
+            if link is None:
+                answers[client].set_result(None)
         anyone = OneClient(self, 0)
         same = {
             index: remote.serialized(anyone.evaluate(one.block), one.type)
@@ -145,7 +158,7 @@ class _SitesRun(Run):
                 except BaseException as error:
                     answer.set_exception(error)
 
-        for link in dict.fromkeys(self._links):
+        for link in self._used():
             mine = [(client, answers[client]) for client in range(self._clients) if self._links[client] is link]
             threading.Thread(target=attend, args=(link, mine), daemon=True).start()
         return answers
@@ -172,7 +185,8 @@ def _sites(parameter: Any, clients: int) -> list[str]:
                 found[client].add(site)
     for client, names in enumerate(found):
         if len(names) != 1:
-            what = f"data of several sites: {', '.join(sorted(names))}" if names else "no data that says at which site"
+            several = ", ".join(sorted(name or "here" for name in names))
+            what = f"data of several sites: {several}" if names else "no data that says at which site"
             raise ValueError(f"client {client} has {what}")
     return [next(iter(names)) for names in found]
 

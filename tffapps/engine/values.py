@@ -30,11 +30,15 @@ class Later:
     make: Callable[[], Any]
 
 
+HERE = ""  # the site of what belongs to the coordinator
+
+
 @dataclasses.dataclass(frozen=True)
 class AtSite:
     """One client's argument that means something at one site only, such as a pipeline over the site's own files.
 
-    An engine with sites does that client's work there and nowhere else; to the others the name says nothing.
+    An engine with sites does that client's work there and nowhere else (`HERE`: in this process); to the others the
+    name says nothing.
     """
 
     site: str

@@ -21,10 +21,11 @@ class Client:
 
     name: str
     batches: Callable[[int], Any]
-    site: str = ""  # where the data is, if the federation is across sites; without it, the site of the same name
+    # Where the data is, if the federation is across sites; None: the site of the same name; HERE: with the coordinator.
+    site: str | None = None
 
     def data(self, number: int) -> AtSite:
-        return AtSite(self.site or self.name, self.batches(number))
+        return AtSite(self.name if self.site is None else self.site, self.batches(number))
 
 
 def stream(seed: int, number: int, place: int) -> int:

@@ -6,6 +6,10 @@ After a thesis on grading knee osteoarthritis (healthy, moderate, severe) with a
   plfl+   ours: pseudo-labelling anchored to the gold images
   fssfl   clients know a fifth of their labels: FixMatch
 `gold`, the server's own training that plfl and plfl+ begin with, is run whenever one of them is.
+
+Images are divided among the three anew for each seed, but where a manifest says whose they are (clients `server` and
+others), and where the clients are sites: then --data is the server's images, and each site has prepared its own with
+`python -m preprocessing.knee`.
 """
 
 from __future__ import annotations
@@ -36,7 +40,9 @@ class Settings:
     channels: int = setting(1, "1: X-rays are grey; pretrained networks see it three times", choices=(1, 3))
     head: str = setting("flatten256", "flatten and 256 units (thesis), or global average pooling", choices=HEADS)
     freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
-    preprocess: str = setting("knee", "knee: mask and contrast; none: images as they are", choices=("knee", "none"))
+    preprocess: str = setting(
+        "knee", "knee: mask and contrast (sites do so themselves); none", choices=("knee", "none")
+    )
     contrast: str = setting("clahe", "last step of knee; equalize: the thesis's table", choices=("clahe", "equalize"))
     augment: str = setting("affine", "of csfl, plfl, plfl+; none: a frozen base runs once", choices=("affine", "none"))
     views: int = setting(2, "fssfl with --augment none: stored weak and strong views of each image", least=1)
@@ -116,6 +122,8 @@ APP = cli.App(
     profiles=PROFILES,
     methods=METHODS,
     work=work,
+    not_across_sites={},
+    server_has_data=True,
 )
 
 

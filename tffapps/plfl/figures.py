@@ -37,7 +37,7 @@ def draw_all(
     if len(tables["pseudo_labels"]):
         _pseudo_labels(folder / "pseudo_labels.png", tables["pseudo_labels"], pool, title)
     if len(tables["poisoning"]):
-        _poisoning(folder / "poisoning.png", tables["poisoning"], title)
+        _poisoning(folder / "poisoning.png", tables["poisoning"], pool.clients[0], title)
 
 
 def knee_steps(path: pathlib.Path, sources: Sequence[str], contrast: str) -> None:
@@ -103,7 +103,7 @@ def _pseudo_labels(path: pathlib.Path, table: pd.DataFrame, pool: Pool, title: s
             axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
 
 
-def _poisoning(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
+def _poisoning(path: pathlib.Path, table: pd.DataFrame, client: str, title: str) -> None:
     with Canvas(path, 1, 2, width=4.2, height=3.4, title=title) as canvas:
         for axes, metric in zip(canvas.axes[0], MAIN_METRICS):
             for (framework, model, what), rows in table.groupby(["framework", "model", "what"], sort=False):
@@ -111,6 +111,6 @@ def _poisoning(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
                 axes.errorbar(
                     rows.share, rows[metric], spread, marker="o", capsize=3, label=f"{framework} {model}: {what}"
                 )
-            axes.set(xlabel="spoilt share of client1's data", ylabel=metric.replace("_", " "))
+            axes.set(xlabel=f"spoilt share of {client}'s data", ylabel=metric.replace("_", " "))
             axes.grid(alpha=0.3)
             axes.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.18))

@@ -11,6 +11,7 @@ import pandas as pd
 import tensorflow as tf
 
 from tffapps.data import oai
+from tffapps.engine.values import HERE
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fixmatch import FixMatch, PartlyLabelledData
@@ -25,6 +26,7 @@ from tffapps.plfl import Settings
 from tffapps.plfl.data import Pool
 from tffapps.settings import pick
 
+_SERVER_PLACE = 2  # whose random numbers are the server's, among those of the clients
 SPLITS = {"gold": "plfl", "csfl": "csfl", "plfl": "plfl", "plfl+": "plfl", "fssfl": "fssfl"}
 
 
@@ -80,7 +82,9 @@ class Frameworks:
     def _gold(self, table: pd.DataFrame, seed: int) -> Federation:
         rows = _rows(table, oai.SERVER, "train")
         epochs = self._settings.gold_epochs
-        client = Client(oai.SERVER, lambda number: self._training(rows, epochs, stream(seed, number, 2)))
+        client = Client(
+            oai.SERVER, lambda number: self._training(rows, epochs, stream(seed, number, _SERVER_PLACE)), site=HERE
+        )
         return Federation(self._method(FedAvg), 1, epochs, self._tasks["gold"], [client])
 
     def _csfl(self, table: pd.DataFrame, seed: int) -> Federation:
@@ -93,7 +97,7 @@ class Frameworks:
             )
 
         method = Tested(self._method(FedAvg))
-        return Federation(method, self._settings.csfl_rounds, epochs, self._tasks["csfl"], _clients(data))
+        return Federation(method, self._settings.csfl_rounds, epochs, self._tasks["csfl"], self._clients(data))
 
     def _plfl(self, table: pd.DataFrame, seed: int) -> Federation:
         epochs = self._settings.epochs
@@ -102,7 +106,7 @@ class Frameworks:
             # In the clients' measure: images times epochs.
             own = float(len(_rows(table, oai.SERVER, "train")) * epochs)
             method = dataclasses.replace(method, server_examples=own)
-        clients = _clients(lambda client, position: self._unlabelled(table, client, position, epochs, seed))
+        clients = self._clients(lambda client, position: self._unlabelled(table, client, position, epochs, seed))
         return Federation(method, self._settings.plfl_rounds, epochs, self._tasks["plfl"], clients)
 
     def _plus(self, table: pd.DataFrame, seed: int) -> Federation:
@@ -113,10 +117,10 @@ class Frameworks:
         view = self.plus_view()
 
         def server_data(number: int) -> GoldData:
-            return GoldData(*self._training(gold, gold_epochs, stream(seed, number, 2), view), prior)
+            return GoldData(*self._training(gold, gold_epochs, stream(seed, number, _SERVER_PLACE), view), prior)
 
         views = self._settings.label_views
-        clients = _clients(
+        clients = self._clients(
             lambda client, position: self._unlabelled(table, client, position, epochs, seed, view, views)
         )
         return Federation(
@@ -135,11 +139,12 @@ class Frameworks:
             )
 
         method = Tested(self._method(FixMatch))
-        return Federation(method, settings.fssfl_rounds, settings.epochs, self._tasks["fssfl"], _clients(data))
+        return Federation(method, settings.fssfl_rounds, settings.epochs, self._tasks["fssfl"], self._clients(data))
 
     def plus_view(self) -> str:
-        """What PLFL+ trains on: with stored features, affine views of the images."""
-        return "affine" if self._inputs.on_features and self._settings.plus_views else "training"
+        """What PLFL+ trains on: with a frozen base that sees plain images, affine views of them."""
+        plain = self._inputs.frozen and not self._inputs.augments("training")
+        return "affine" if plain and self._settings.plus_views else "training"
 
     def plain(self, rows: pd.DataFrame) -> tf.data.Dataset:
         """Rows in order, once, as they are: for tests."""
@@ -211,12 +216,12 @@ class Frameworks:
         counts = np.bincount(self._pool.codes(gold), minlength=len(self._pool.classes))
         return (counts / counts.sum()).astype(np.float32)
 
+    def _clients(self, data: Callable[[str, int], Callable[[int], Any]]) -> list[Client]:
+        names = enumerate(self._pool.clients)
+        return [Client(name, data(name, place + (place >= _SERVER_PLACE))) for place, name in names]
+
     def _method(self, kind: type[Method]) -> Any:
         return pick(kind, self._values)
-
-
-def _clients(data: Callable[[str, int], Callable[[int], Any]]) -> list[Client]:
-    return [Client(name, data(name, position)) for position, name in enumerate(oai.CLIENTS)]
 
 
 def _rows(table: pd.DataFrame, client: str, split: str) -> pd.DataFrame:

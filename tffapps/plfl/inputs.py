@@ -18,7 +18,10 @@ from tffapps.plfl.data import CACHE
 AUGMENTATIONS: dict[str, Augmentation] = {"affine": augment.affine, "weak": augment.weak, "strong": augment.strong}
 
 
-def inputs_of(name: str, settings: Settings, classes: int, weights: str, formats: tuple[str, ...]) -> Inputs:
+def inputs_of(
+    name: str, settings: Settings, classes: int, weights: str, formats: tuple[str, ...], whole: bool = False
+) -> Inputs:
+    """`whole`: images only, never features, which could be stored of images that are here alone."""
     return Inputs(
         Network(name, settings.size, settings.channels, settings.head, settings.freeze, weights),
         classes=classes,
@@ -27,4 +30,5 @@ def inputs_of(name: str, settings: Settings, classes: int, weights: str, formats
         augmentations=AUGMENTATIONS,
         training_view=PLAIN if settings.augment == "none" else settings.augment,
         views={"affine": settings.plus_views, "weak": settings.views, "strong": settings.views},
+        whole=whole,
     )

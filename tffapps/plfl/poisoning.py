@@ -16,15 +16,17 @@ from tffapps.data import oai
 from tffapps.data.cache import cached_images
 from tffapps.plfl.data import CACHE
 
-POISONER = oai.CLIENTS[0]
+POISONER = oai.CLIENTS[0]  # where the data names its own clients, the first of them
 KINDS = {"csfl": "labels changed", "plfl": "images ruined", "plfl+": "images ruined"}
 _TILES = 7
 
 
-def poisoned(table: pd.DataFrame, framework: str, share: float, classes: list[str], seed: int) -> pd.DataFrame:
-    """The table with `share` of the first client's training data spoilt."""
+def poisoned(
+    table: pd.DataFrame, framework: str, share: float, classes: list[str], seed: int, client: str = POISONER
+) -> pd.DataFrame:
+    """The table with `share` of the client's training data spoilt."""
     rng = np.random.default_rng([seed, 77])
-    own = table.index[(table.client == POISONER) & (table.split == "train")].to_numpy()
+    own = table.index[(table.client == client) & (table.split == "train")].to_numpy()
     chosen = rng.permutation(own)[: round(share * len(own))]
     table = table.copy()
     if KINDS[framework] == "labels changed":

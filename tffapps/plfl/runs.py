@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,15 +39,20 @@ class Record:
 
 def run_all(values: dict[str, Any]) -> None:
     settings, folder = plfl.settings_of(values), plfl.APP.folder(values)
-    if values["min_clients"] > len(oai.CLIENTS):
-        raise UserError(f"--min-clients {values['min_clients']}: there are only {len(oai.CLIENTS)} clients")
-    pool = data.load(values, settings, folder)
+    if not values["data"]:
+        _check_clients(values, oai.CLIENTS)
+    pool = data.load(values, settings, folder)  # before an engine is started
     methods = list(values["methods"])
     if set(AFTER_GOLD) & set(methods) and "gold" not in methods:
         methods.insert(0, "gold")
-    what_ran = {"data": pool.name, "profile": values["profile"]}
+    what_ran = {"data": "", "profile": values["profile"]}
     records: list[Record] = []
-    with open_engine(values["engine"]) as engine:
+    with open_engine(values["engine"], cli.certificates(values)) as engine:
+        if engine.sites:
+            pool = data.with_sites(pool, values, settings, engine.sites)
+            settings = _without_poison(settings)
+        _check_clients(values, pool.clients)
+        what_ran["data"] = pool.name
         for name in settings.models:
             network = _Network(name, values, settings, pool, engine)
             records += [network.run(method, seed) for seed in values["seeds"] for method in methods]
@@ -63,6 +70,17 @@ def run_all(values: dict[str, Any]) -> None:
         figures.knee_steps(folder / "steps.png", [examples[label] for label in pool.classes], settings.contrast)
 
 
+def _check_clients(values: dict[str, Any], clients: Sequence[str]) -> None:
+    if values["min_clients"] > len(clients):
+        raise UserError(f"--min-clients {values['min_clients']}: there are only {len(clients)} clients")
+
+
+def _without_poison(settings: plfl.Settings) -> plfl.Settings:
+    if settings.poison:
+        print("the poisoning study is left out: it spoils files, and these are at the sites", file=sys.stderr)
+    return dataclasses.replace(settings, poison=())
+
+
 class _Network:
     """All runs of one network: they share it and every round that has been built."""
 
@@ -70,9 +88,8 @@ class _Network:
         self, name: str, values: dict[str, Any], settings: plfl.Settings, pool: data.Pool, engine: Engine
     ) -> None:
         self._name, self._values, self._settings, self._pool, self._engine = name, values, settings, pool, engine
-        found = images.formats_of(pool.table.path)
-        formats = tuple(name for name in images.FORMATS if name in found or (name == "png" and settings.poison))
-        self.inputs = inputs_of(name, settings, len(pool.classes), values["weights"], formats)
+        formats = tuple(name for name in images.FORMATS if name in pool.formats or (name == "png" and settings.poison))
+        self.inputs = inputs_of(name, settings, len(pool.classes), values["weights"], formats, whole=bool(engine.sites))
         self._frameworks = Frameworks(self.inputs, pool, settings, values)
         self._aggregation = pick(Aggregation, values)
         self._rounds: dict[Any, Round] = {}
@@ -89,7 +106,7 @@ class _Network:
             weights = self._play("gold", seed)[1]
         table = self._pool.split(SPLITS[framework], seed)
         if poison:
-            table = poisoning.poisoned(table, framework, poison, self._pool.classes, seed)
+            table = poisoning.poisoned(table, framework, poison, self._pool.classes, seed, self._pool.clients[0])
         self._frameworks.prepare(framework, table)
         federation = self._frameworks.of(framework, table, seed)
         name = f"{framework}-{self._name}-seed{seed}" + (f"-poison{poison:g}" if poison else "")

@@ -56,7 +56,7 @@ def best(last: pd.DataFrame) -> pd.DataFrame:
     return last.loc[last.groupby("framework", sort=False).accuracy.idxmax()]
 
 
-def pseudo_labels(records: Sequence[Record], classes: list[str]) -> pd.DataFrame:
+def pseudo_labels(records: Sequence[Record], classes: list[str], clients: Sequence[str] = oai.CLIENTS) -> pd.DataFrame:
     """How many images a client labelled in a round, and how many labels were right (which no client can know)."""
     rows = [
         {
@@ -66,7 +66,7 @@ def pseudo_labels(records: Sequence[Record], classes: list[str]) -> pd.DataFrame
         }
         for record in records
         if "kept_0" in record.clients
-        for row in _every_client(record)
+        for row in _every_client(record, clients)
         for code, label in enumerate(classes)
     ]  # fmt: skip
     if not rows:
@@ -83,9 +83,9 @@ def pseudo_labels(records: Sequence[Record], classes: list[str]) -> pd.DataFrame
     return table
 
 
-def _every_client(record: Record) -> list[dict[Any, Any]]:
+def _every_client(record: Record, clients: Sequence[str]) -> list[dict[Any, Any]]:
     """The reports of all rounds; a client that kept nothing is left out of a round and has kept 0."""
-    keys = pd.MultiIndex.from_product([record.rounds["round"], oai.CLIENTS], names=["round", "client"])
+    keys = pd.MultiIndex.from_product([record.rounds["round"], clients], names=["round", "client"])
     found = record.clients.set_index(["round", "client"]).reindex(keys, fill_value=0)
     return found.reset_index().to_dict("records")
 
@@ -135,7 +135,8 @@ def splits(pool: Pool, kinds: Sequence[str], seeds: Sequence[int]) -> pd.DataFra
             parts = oai.distribution(pool.split(kind, seed)).rename(columns={"client": "site", "split": "part"})
             counts = [*pool.classes, "images"]
             whole = parts.groupby("site", sort=False)[counts].sum().reset_index().assign(part="all")
-            for code, label in enumerate(pool.classes if len(pool.classes) == 3 else ()):
+            as_in_thesis = len(pool.classes) == 3 and not pool.given
+            for code, label in enumerate(pool.classes if as_in_thesis else ()):
                 whole[f"paper_{label}"] = [thesis.SPLITS[kind, site][code] for site in whole.site]
             tables.append(pd.concat([parts, whole]).assign(split=kind, seed=seed))
     table = pd.concat(tables, ignore_index=True)
@@ -163,7 +164,7 @@ def confusion_counts(records: Sequence[Record], classes: list[str]) -> dict[tupl
 
 
 def poisoning_table(records: Sequence[Record]) -> pd.DataFrame:
-    """The server's scores after the last round against the share of client1's data that is spoilt."""
+    """The server's scores after the last round against the share of the first client's data that is spoilt."""
     rows: list[dict[str, Any]] = [
         {
             "framework": record.framework, "model": record.model, "what": poisoning.KINDS[record.framework],
@@ -199,7 +200,7 @@ def write_all(
     found = {
         "comparison": comparison(clean),
         "best": best(last),
-        "pseudo_labels": pseudo_labels(clean, pool.classes),
+        "pseudo_labels": pseudo_labels(clean, pool.classes, pool.clients),
         "times": times(clean),
         "splits": splits(pool, kinds, values["seeds"]),
         "confusion": confusion(clean, pool.classes),
