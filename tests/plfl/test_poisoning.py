@@ -65,6 +65,12 @@ def test_csfl_with_two_classes_swaps_them(table):
     assert after.label[own].tolist() == [{"a": "b", "b": "a"}[label] for label in table.label[own]]
 
 
+def test_another_client_can_be_the_one(table):
+    after = poisoned(table, "csfl", 1.0, CLASSES, seed=0, client="client2")
+    own = table.index[(table.client == "client2") & (table.split == "train")]
+    assert set(changed(table, after, "label")) == set(own)
+
+
 def test_the_seed_decides_who_is_spoilt(table):
     first, again, other = (poisoned(table, "csfl", 0.5, CLASSES, seed=seed) for seed in (0, 0, 1))
     assert first.equals(again)
