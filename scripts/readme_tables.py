@@ -240,13 +240,16 @@ def fedtransfer_real() -> str:
 
 
 def fedtransfer_longer() -> str:
-    return _fedtransfer(ROOT / "results" / "longer" / "fedtransfer", paper=False)
+    return _map(pd.read_csv(ROOT / "results" / "fedtransfer" / "trained_longer.csv"), paper=False)
 
 
 def _fedtransfer(folder: pathlib.Path, paper: bool) -> str:
-    """MAP on every test set, and the other metrics on all tiles."""
     files = [folder / f"{name}.csv" for name in ("table2_separate_centralised", "table3_federated")]
-    table = pd.concat([pd.read_csv(file) for file in files if file.exists()])
+    return _map(pd.concat([pd.read_csv(file) for file in files]), paper)
+
+
+def _map(table: pd.DataFrame, paper: bool) -> str:
+    """MAP on every test set, and the other metrics on all tiles."""
     tests = list(dict.fromkeys(table.test))
     columns = ["method", "trained on", *(f"MAP, {test}" for test in tests), "MVI, global", "ARI, global"]
     columns += [f"paper: MAP, {test}" for test in tests] if paper else []

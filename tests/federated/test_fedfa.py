@@ -202,6 +202,7 @@ def test_a_network_without_stages_is_refused():
         build_round(Task.of_batches(model, spec, cross_entropy), FedFA())
 
 
+@pytest.mark.slow
 def test_densenet121_takes_a_step():
     model = classifiers.build("densenet121", input_shape=(32, 32, 3), classes=2)
     spec = (tf.TensorSpec([None, 32, 32, 3], tf.float32), tf.TensorSpec([None], tf.int32))

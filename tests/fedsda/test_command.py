@@ -150,6 +150,7 @@ KILLS = {
 LEARNED = {"fedsda": "stains-transformer-2-epochs", "ccst": "ccst-decoder-federation"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", KILLS)
 def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(side, whole, here):
     """Measuring stains, as they are put in their place, in a round of the stain model or of CCST's decoder, making

@@ -147,6 +147,7 @@ KILLS = {
 }
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(studied, here):
     """As a trained model is to be written, and to be published, making cloaks, between tables; then to its end."""
     arguments = [*SMOKE, "--methods", "fedstyle", "--studies", "cloaking", "--results", "stages"]

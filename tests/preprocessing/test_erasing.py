@@ -30,7 +30,7 @@ def test_a_rectangle_of_noise():
     noise = erased(0)
     first = box(noise)
     inside = noise[first[0] : first[0] + first[2], first[1] : first[1] + first[3]]
-    assert 0 <= inside.min() < 0.1 and 0.9 < inside.max() < 1 and np.unique(inside).size == inside.size
+    assert 0 <= inside.min() < 0.1 and 0.9 < inside.max() < 1 and np.unique(inside).size > 0.99 * inside.size
 
 
 def test_half_of_the_images_and_the_seed_decides():
