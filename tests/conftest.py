@@ -14,6 +14,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """The largest networks are like DenseNet-121, only slower."""
+    for item in items:
+        if any(name in item.name for name in ("densenet169", "densenet201")):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder to run commands in: a stand-in is made there once."""

@@ -109,6 +109,7 @@ with open_engine("in-process"):
 """
 
 
+@pytest.mark.slow
 def test_training_streams_from_files(table):
     """The largest resident size of a process that trains on ten times the patches after a round on few."""
     size, counts = 96, [100, 100, 1000]

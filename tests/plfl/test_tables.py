@@ -93,6 +93,7 @@ def models():
     return tables.models([("tiny", 32, 1, "gap", False), ("mobilenetv2", 32, 1, "gap", False)])
 
 
+@pytest.mark.slow
 def test_the_networks_are_those_of_the_thesis(models):
     for name in PARAMETERS:
         row = row_of(models, model=name, size=224)
@@ -103,6 +104,7 @@ def test_the_networks_are_those_of_the_thesis(models):
     assert thesis.PARAMETERS == PARAMETERS and thesis.MEGABYTES == MEGABYTES
 
 
+@pytest.mark.slow
 def test_the_networks_that_ran_stand_below(models):
     row = row_of(models, model="tiny", size=32)
     # Convolutions 1·8·9, 8·16·9, 16·32·9; 2 trained and 2 other numbers for each of 56 filters; 32·3 + 3 in the head.

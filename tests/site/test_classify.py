@@ -54,6 +54,7 @@ def test_the_numbers_of_one_machine(sites, folder, noise, tmp_path):
     assert set(table.data) == {"sites a, b"} and list(table.site) == ["federation", "a", "b"]
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_is_killed_goes_on(sites, folder, noise, tmp_path):
     more = [*SMALL, "--methods=fedavg", "--rounds=12", *flags(folder, sites)]
     program = subprocess.Popen(

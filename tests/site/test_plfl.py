@@ -70,6 +70,7 @@ def in_folder(folder: pathlib.Path):
         yield
 
 
+@pytest.mark.slow
 def test_the_numbers_of_one_machine(sites, folder, manifests, tmp_path, capsys):
     few = "--csfl-rounds=1"
     here = [*SMALL, few, f"--data={manifests / 'all.csv'}", "--poison=", "--results=here"]
