@@ -21,11 +21,12 @@ from tffapps.evaluation import at_sites, classification
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
-from tffapps.federated.round import Round, build_round
+from tffapps.federated.rounds import Rounds
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
 from tffapps.figures import curves
 from tffapps.results import over_seeds, write_table
+from tffapps.runs import name_of
 from tffapps.settings import as_dict, pick
 from tffapps.site import published
 
@@ -112,8 +113,7 @@ class _Runs:
         except ValueError as error:
             raise UserError(str(error)) from error
         spec = pipeline.element_spec(size, settings.channels)
-        self._task = Task.of_batches(self._model, spec, cross_entropy)
-        self._rounds: dict[Any, Round] = {}
+        self._rounds = Rounds(Task.of_batches(self._model, spec, cross_entropy))
         self.weights_used = ""
         self.records: list[pd.DataFrame] = []  # accuracy by round, for the figure
         test = table[table.split == "test"]
@@ -145,12 +145,12 @@ class _Runs:
             "weights": weights_used.label, "weights_sha256": weights_used.sha256,
         }  # fmt: skip
         initial = self._model.get_weights()
-        name = f"{method}-{site}-seed{seed}".replace(" ", "-").replace("/", "-")
+        name = name_of(method, site, f"seed{seed}")
         with cli.open_run(classify.APP, self._values, name, settings) as run:
             if not run.finished:
                 clients = [self._client(client, rows, seed) for client, rows in training.items()]
                 train(
-                    run, self._round(rules, aggregation, len(clients)), initial, clients,
+                    run, self._rounds.of(rules, aggregation, len(clients)), initial, clients,
                     rounds=self._settings.rounds, evaluate=self._evaluate, engine=self._engine,
                     min_clients=1 if alone else self._values["min_clients"],
                     tensorboard=self._values["tensorboard"], seed=seed,
@@ -171,12 +171,6 @@ class _Runs:
             raise UserError(f"--weights: {error}") from error
         self.weights_used = used.label
         return used
-
-    def _round(self, rules: Any, aggregation: Aggregation, clients: int) -> Round:
-        key = (rules, aggregation, clients if not aggregation.weighted else None)
-        if key not in self._rounds:
-            self._rounds[key] = build_round(self._task, rules, aggregation, clients)
-        return self._rounds[key]
 
     def _client(self, name: str, rows: pd.DataFrame, seed: int) -> Client:
         position = sorted(set(self._table.client)).index(name) if name in set(self._table.client) else 0

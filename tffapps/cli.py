@@ -117,9 +117,8 @@ def parse(app: App, arguments: Sequence[str] | None = None) -> dict[str, Any]:
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     stored = _stored(app, given.pop("settings", None))
     stored_profile = stored.pop("profile", app.default_profile)
-    profile = given.pop("profile", None) or (
-        stored_profile if stored_profile in [*app.profiles] else app.default_profile
-    )
+    known = [*app.profiles]  # a list: what a file holds need not be hashable
+    profile = given.pop("profile", None) or (stored_profile if stored_profile in known else app.default_profile)
     fields = app.fields()
     values: dict[str, Any] = {name: field.default for name, (field, _) in fields.items()}
     values.update(app.profiles[profile])

@@ -36,6 +36,13 @@ class Canvas:
         self._pyplot.close(self._figure)
 
 
+def picture(axes: Any, image: Any, title: str = "") -> None:
+    """An image or a mask, without axes."""
+    axes.imshow(image, cmap="gray", interpolation="nearest")
+    axes.set(xticks=[], yticks=[])
+    axes.set_title(title, fontsize=8)
+
+
 def curves(path: pathlib.Path, records: pd.DataFrame, metric: str, title: str) -> None:
     """A metric over rounds, a line for each `name`: the mean over seeds, and a band from the lowest to the highest."""
     with Canvas(path, width=8, height=4.5) as canvas:

@@ -39,6 +39,11 @@ def key_of(settings: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
+def name_of(*parts: str) -> str:
+    """The readable part of a folder's name; empty parts are left out."""
+    return "-".join(part for part in parts if part).replace(" ", "-").replace("/", "-")
+
+
 class Run:
     """`settings` decides which run it is; `context` (versions, engine, folders) is only written down beside it."""
 

@@ -1,5 +1,6 @@
+import sys
+
 from tffapps import cli
 from tffapps.fedtransfer import APP
 
-if __name__ == "__main__":
-    raise SystemExit(cli.main(APP))
+sys.exit(cli.main(APP))

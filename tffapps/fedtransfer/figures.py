@@ -13,7 +13,7 @@ from tffapps.fedtransfer import METRICS
 from tffapps.fedtransfer.data import Pool, images_of, masks_of
 from tffapps.fedtransfer.judge import Judge
 from tffapps.fedtransfer.tables import records_of_first_precision, scores_of
-from tffapps.figures import Canvas, curves
+from tffapps.figures import Canvas, curves, picture
 
 if TYPE_CHECKING:
     from tffapps.fedtransfer.runs import Exchanged, Record
@@ -82,8 +82,8 @@ def _looks(path: pathlib.Path, pool: Pool, exchanged: Exchanged, title: str) -> 
             rows.append((client, pictures))
     with Canvas(path, len(rows), len(rows[0][1]), width=1.9, height=1.95, title=title) as canvas:
         for line, (_, pictures) in zip(canvas.axes, rows):
-            for axes, (name, picture) in zip(line, pictures):
-                _picture(axes, picture, name)
+            for axes, (name, image) in zip(line, pictures):
+                picture(axes, image, name)
 
 
 def _found(path: pathlib.Path, pool: Pool, records: Sequence[Record], judge: Judge, title: str) -> None:
@@ -97,12 +97,6 @@ def _found(path: pathlib.Path, pool: Pool, records: Sequence[Record], judge: Jud
         columns: list[tuple[str, Any]] = [("image", images_of(rows, 3)), ("true", ~masks_of(rows).astype(bool))]
         columns += [(name, ~judge.predict(rows, record.best())) for name, record in shown.items()]
         for place, (name, pictures) in enumerate(columns):
-            for axes, picture in zip(canvas.axes[:, place], pictures):
-                _picture(axes, picture, "")
+            for axes, image in zip(canvas.axes[:, place], pictures):
+                picture(axes, image, "")
             canvas.axes[0, place].set_title(name, fontsize=8)
-
-
-def _picture(axes: Any, image: np.ndarray, title: str) -> None:
-    axes.imshow(image, cmap="gray", interpolation="nearest")
-    axes.set(xticks=[], yticks=[])
-    axes.set_title(title, fontsize=8)

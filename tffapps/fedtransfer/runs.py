@@ -29,7 +29,7 @@ from tffapps.fedtransfer import GLOBAL, data, figures, look, tables
 from tffapps.fedtransfer.data import Pool
 from tffapps.fedtransfer.exchange import Exchange, Made
 from tffapps.fedtransfer.judge import Judge, Scores
-from tffapps.runs import Run
+from tffapps.runs import Run, name_of
 from tffapps.settings import as_dict, pick
 
 ALL_DATA, FEDERATION = "all data", "federation"
@@ -159,7 +159,7 @@ class _Work:
         if precision:
             settings["precision"] = precision
         parts = [method, "" if site == FEDERATION else site, precision, f"fold{fold}" if len(self._pools) > 1 else ""]
-        name = "-".join(part for part in (*parts, f"seed{seed}") if part).replace(" ", "-").replace("/", "-")
+        name = name_of(*parts, f"seed{seed}")
         with cli.open_run(fedtransfer.APP, self._values, name, settings) as run:
             if not run.finished:
                 judged = [site] if method == "separate" else pool.clients

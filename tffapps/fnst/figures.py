@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from tffapps.data import chaoyang
-from tffapps.figures import Canvas
+from tffapps.figures import Canvas, picture
 from tffapps.fnst import AUGMENTED, Augmentation
 from tffapps.fnst.attack import Attacked
 from tffapps.fnst.data import Pool, Sites
@@ -112,8 +112,8 @@ def styled(
         for line, row in zip(canvas.axes, picked):
             styles = exchange.style_images(sites.of(row.sender, row.label), augmentation.styles, seed)
             pictures = (*exchange.read([row.content]), styles[int(row["style"])], *exchange.read([row.path]))
-            for axes, picture, text in zip(line, pictures, (row.client, row.sender, "made")):
-                _picture(axes, picture, text)
+            for axes, image, text in zip(line, pictures, (row.client, row.sender, "made")):
+                picture(axes, image, text)
             line[0].set_ylabel(row.label, fontsize=8)
         for axes, text in zip(canvas.axes[0], ("content: ", "style: ", "")):
             axes.set_title(text + axes.get_title(), fontsize=8)
@@ -123,12 +123,6 @@ def _attack(path: pathlib.Path, attacked: Attacked, title: str) -> None:
     shape = (2, len(attacked.real))
     with Canvas(path, *shape, width=1.3, height=1.4, title=f"from Gram matrices alone, VGG-19: {title}") as canvas:
         for line, pictures, name in zip(canvas.axes, (attacked.real, attacked.found), ("real", "recovered")):
-            for axes, picture in zip(line, pictures):
-                _picture(axes, picture, "")
+            for axes, image in zip(line, pictures):
+                picture(axes, image, "")
             line[0].set_ylabel(name, fontsize=8)
-
-
-def _picture(axes: Any, image: np.ndarray, title: str) -> None:
-    axes.imshow(image)
-    axes.set(xticks=[], yticks=[])
-    axes.set_title(title, fontsize=8)

@@ -26,7 +26,7 @@ from tffapps.fnst.attack import attack
 from tffapps.fnst.data import AS_GIVEN, CACHE, Pool, Sites
 from tffapps.fnst.exchange import Exchange, Made, rare_and_rich
 from tffapps.inputs import Inputs, Network
-from tffapps.runs import Run
+from tffapps.runs import Run, name_of
 from tffapps.settings import as_dict, pick
 
 _HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
@@ -168,7 +168,7 @@ class _Work:
         if augmentation:
             settings["augmentation"] = augmentation
         parts = [method, "" if site == FEDERATION else site, augmentation or (f"rare{rare}" if rare else "")]
-        name = "-".join(part for part in (*parts, f"seed{seed}") if part).replace(" ", "-").replace("/", "-")
+        name = name_of(*parts, f"seed{seed}")
         with cli.open_run(fnst.APP, self._values, name, settings) as run:
             if not run.finished:
                 round_ = self._rounds.of(rules, aggregation, len(clients))
