@@ -16,8 +16,9 @@ from tffapps.data import held_out, images, pipeline, standin, textures
 from tffapps.data import manifest as manifests
 from tffapps.data.unreadable import drop_unreadable
 from tffapps.engine import Engine, addresses, open_engine
-from tffapps.errors import RunStopped, UserError
-from tffapps.evaluation import at_sites, classification
+from tffapps.errors import UserError
+from tffapps.evaluation import classification
+from tffapps.evaluation.exam import Exam
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
@@ -116,10 +117,8 @@ class _Runs:
         self._rounds = Rounds(Task.of_batches(self._model, spec, cross_entropy))
         self.weights_used = ""
         self.records: list[pd.DataFrame] = []  # accuracy by round, for the figure
-        test = table[table.split == "test"]
-        parts = {str(site): rows for site, rows in test.groupby("client", sort=True)} if engine.sites else {"": test}
-        self._test = {site: self._batches(rows, 0, epochs=1, shuffle=False) for site, rows in parts.items()}
-        self._predictor = at_sites.predictor(self._model, spec) if engine.sites else None
+        tested = table[table.split == "test"]
+        self._exam = Exam(engine, self._model, spec, tested, lambda rows: self._batches(rows, 0, 1, shuffle=False))
 
     def of(self, method: str, seed: int) -> list[dict[str, Any]]:
         """Final metrics of one method and seed; `separate` has a row for each client."""
@@ -189,25 +188,6 @@ class _Runs:
         )  # fmt: skip
 
     def _evaluate(self, values: list[np.ndarray], number: int) -> dict[str, float]:
-        if self._predictor is not None:
-            return self._evaluate_at_sites(values, number)
-        self._model.set_weights(values)
-        return _scores(*classification.predict(self._model, self._test[""]))
-
-    def _evaluate_at_sites(self, values: list[np.ndarray], number: int) -> dict[str, float]:
-        """Scores over the test images of all sites; blank in a round in which one is away, but not in the last."""
-        found = at_sites.predict(self._engine, self._predictor, values, self._test)
-        if not found.missing:
-            return _scores(found.labels, found.probabilities)
-        if number == self._settings.rounds:
-            site, why = next(iter(found.missing.items()))
-            raise RunStopped(
-                f"the test images of {site} are needed at the end ({why}). Run the same command again when it is back."
-            )
-        return dict.fromkeys(classify.METRICS, float("nan"))
-
-
-def _scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
-    classification.check_finite(probabilities)
-    found = classification.scores(labels, probabilities)
-    return {metric: found[metric] for metric in classify.METRICS}
+        answers = self._exam.answers(values, last=number == self._settings.rounds)
+        found = classification.scores(*answers) if answers else {}
+        return {metric: found.get(metric, float("nan")) for metric in classify.METRICS}

@@ -15,10 +15,14 @@ from tests.site.conftest import files
 from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.engine.forward import forward
 from tffapps.site import data
+from tffapps.site.desk import Desk
 
 
 class Member:
-    """One site with its client's part of the images; what `site serve` does, but that nobody looks at the files."""
+    """One site with its client's part of the images; what `site serve` does, but that nobody looks at the files.
+
+    What it makes when asked lies in the folder in which the test works.
+    """
 
     def __init__(self, images: pathlib.Path, folder: pathlib.Path, client: str, port: int = 0, **published) -> None:
         self.name = name = client
@@ -27,6 +31,7 @@ class Member:
         self.description = {**data.describe(table, name), "formats": ["png"], **published}
         self._stack = contextlib.ExitStack()
         self._folder = self._stack.enter_context(data.working_folder(table, self.description))
+        self._stack.enter_context(_looking(Desk(self._folder, table, self.description)))
         self.port = port
         self.start()
 
@@ -55,6 +60,25 @@ class Member:
     def close(self) -> None:
         self.worker.stop()
         self._stack.close()
+
+
+@contextlib.contextmanager
+def _looking(desk: Desk) -> Iterator[None]:
+    """Somebody who looks at what is asked, as `site serve` does."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.1):
+            desk.look()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        desk.close()
 
 
 class _Heard:

@@ -8,17 +8,19 @@ An engine is "in-process", "worker", or the addresses of sites, as in "a.example
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import functools
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tffapps.errors import UserError
 
 if TYPE_CHECKING:
     from tffapps.engine.doorway import Certificates
+    from tffapps.site.parcel import Parcel
 
 NAMES = ("in-process", "worker")
 
@@ -41,6 +43,17 @@ class Engine:
 
         with tff.framework.get_context_stack().install(self.context):  # whichever thread this is
             return computation(*arguments)
+
+    def ask(self, requests: Mapping[str, Parcel]) -> dict[str, Parcel]:
+        """The sites' answers to requests (`tffapps.site.chores`); all of them work at the same time."""
+        with concurrent.futures.ThreadPoolExecutor(max(1, len(requests))) as pool:
+            return dict(zip(requests, pool.map(self.context.ask, requests, requests.values())))
+
+    def tell(self, names: Iterable[str], line: str) -> None:
+        """Puts a line into the logs of those of the names that are sites'."""
+        for name in names:
+            if name in self.sites:
+                self.context.tell(name, line)
 
     def peak_memory(self) -> int:
         """Largest resident size so far of every process that computes, in bytes."""

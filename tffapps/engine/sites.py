@@ -10,6 +10,7 @@ sent to them and back: it does leave the site.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import tensorflow_federated as tff
 from tensorflow_federated.python.common_libs.structure import Struct
 
-from tffapps.engine import lowering, remote
+from tffapps.engine import lowering, remote, site_chores
 from tffapps.engine.client_work import ClientWork
 from tffapps.engine.doorway import Certificates
 from tffapps.engine.in_process import ClientError, Fold, InProcessContext, OneClient, Run
@@ -26,6 +27,7 @@ from tffapps.engine.site_link import SiteLink
 from tffapps.engine.values import HERE, AtClients, Shelf, egest, ingest
 from tffapps.errors import UserError
 from tffapps.site import files
+from tffapps.site.parcel import Parcel
 
 
 class SitesContext(InProcessContext):
@@ -64,6 +66,18 @@ class SitesContext(InProcessContext):
             if id(computation) not in self._protos:
                 self._protos[id(computation)] = (computation, lowering.to_remote(computation.to_building_block()))
             return self._protos[id(computation)][1]
+
+    def ask(self, name: str, request: Parcel) -> Parcel:
+        """What a site makes of its own images when asked (`tffapps.site.chores`): waits for it, however long it takes.
+
+        RunStopped if the site goes away meanwhile or cannot do it; the same request goes on with what is there.
+        """
+        return site_chores.ask(self.link(name), request)
+
+    def tell(self, name: str, line: str) -> None:
+        """Puts a line into a site's log, if it is there."""
+        with contextlib.suppress(ConnectionError, UserError):
+            site_chores.tell(self.link(name), line)
 
     def link(self, name: str) -> SiteLink:
         if name not in self.links:

@@ -41,6 +41,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 _LINES_KEPT = 20
 _SHORT_LIFE = 30.0  # a worker that ends sooner is followed by the next after a pause
 _LONGEST_PAUSE = 30.0
+LOG_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Supervisor:
                 self._leave = True  # another supervisor may follow this one
                 return self.report("forbidden", why=error.strerror)
         # After the namespace: a process that changes its rights loses this setting.
-        _die_with(self._orders.parent)
+        die_with(self._orders.parent)
         try:
             listener = socket.socket(fileno=self._orders.listener)
             door = Doorway(listener, self._orders.certificates, self._inside, self._log)
@@ -207,7 +208,7 @@ def main(text: str) -> None:
     signal.signal(signal.SIGTERM, _terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
     orders = Orders.from_json(text)
-    logging.basicConfig(format=f"%(asctime)s {orders.name}: %(message)s", datefmt="%Y-%m-%d %H:%M:%S", level="INFO")
+    logging.basicConfig(format=log_format(orders.name), datefmt=LOG_TIME, level="INFO")
     supervisor = Supervisor(orders)
     try:
         supervisor.run()
@@ -221,7 +222,12 @@ def main(text: str) -> None:
         os._exit(0)  # not waiting for connections, which are threads of this process
 
 
-def _die_with(parent: int) -> None:
+def log_format(name: str) -> str:
+    """Of the lines of a log."""
+    return f"%(asctime)s {name}: %(message)s"
+
+
+def die_with(parent: int) -> None:
     # A request to end and not a kill, so that nothing is left behind; the worker, which has no say, is killed.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
     if os.getppid() != parent:

@@ -61,6 +61,7 @@ def train(
             for position, kept in outcome.kept.items():
                 run.keep(number, position, kept())
             trained = time.perf_counter()
+            engine.tell(outcome.reports, f"took part in round {number} of {rounds} of {run.folder.name}")
             metrics = evaluate_state(state, number) if evaluate_state else {}
             if evaluate is not None:
                 metrics |= evaluate(round_.result(state), number)

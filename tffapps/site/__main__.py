@@ -45,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--ca", required=True, metavar="FILE", help="the authority of the coordinator's certificate")
     meaning = "go on where the kernel cannot keep TFF's worker off the network: anyone who reaches it can read files"
     serve.add_argument("--allow-open-worker", action="store_true", help=meaning)
+    meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
+    serve.add_argument("--no-chores", action="store_true", help=meaning)
     serve.set_defaults(work=_serve)
 
     describe = commands.add_parser("describe", help=_DESCRIBE, description=_DESCRIBE, allow_abbrev=False)
@@ -75,7 +77,10 @@ def _serve(options: argparse.Namespace) -> None:
     from tffapps.site.serve import serve
 
     certificates = Certificates(options.cert, options.key, options.ca)
-    serve(options.data, options.name, options.listen, certificates, allow_open=options.allow_open_worker)
+    serve(
+        options.data, options.name, options.listen, certificates,
+        allow_open=options.allow_open_worker, prepares=not options.no_chores,
+    )  # fmt: skip
 
 
 def _describe(options: argparse.Namespace) -> None:

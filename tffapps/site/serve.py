@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
+from tffapps.engine import supervisor
 from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.engine.doorway import Certificates
 from tffapps.errors import RunStopped, UserError
 from tffapps.site import data, files
 from tffapps.site.address import parse_address
+from tffapps.site.desk import Desk
+
+_SECONDS_BETWEEN_LOOKS = 0.2
 
 
-def serve(source: Path, name: str, listen: str, certificates: Certificates, *, allow_open: bool = False) -> None:
-    """Serves until it is interrupted. What can be wrong is found before the port answers."""
+def serve(
+    source: Path,
+    name: str,
+    listen: str,
+    certificates: Certificates,
+    *,
+    allow_open: bool = False,
+    prepares: bool = True,
+) -> None:
+    """Serves until it is interrupted. What can be wrong is found before the port answers.
+
+    Unless it `prepares` what the coordinator asks for, it only takes part in rounds.
+    """
     host, port = parse_address("--listen", listen)
     files.check(certificates, "site", name)
     table = data.load(source, name)
@@ -27,6 +44,8 @@ def serve(source: Path, name: str, listen: str, certificates: Certificates, *, a
         table, description = data.readable(table, name, source)
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))
+        logging.basicConfig(format=supervisor.log_format(f"site {name}"), datefmt=supervisor.LOG_TIME, level="INFO")
+        desk = stack.enter_context(contextlib.closing(Desk(folder, table, description, willing=prepares)))
         worker = ClosedWorker(
             listener, name=f"site {name}", folder=folder, certificates=certificates, restart=True,
             allow_open=allow_open, log=sys.stderr, remove=folder,
@@ -35,10 +54,19 @@ def serve(source: Path, name: str, listen: str, certificates: Certificates, *, a
             shown = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
             kept = "closed to the network" if worker.closed else "OPEN TO THE NETWORK"
             print(f"site {name}: {len(table)} images, listening on {shown}, worker {kept}", flush=True)
-            status = worker.wait()
+            status = _wait(worker, desk)
         finally:
             worker.stop()
     raise RunStopped(f"the supervisor of the worker ended (status {status}); run the same command again")
+
+
+def _wait(worker: ClosedWorker, desk: Desk) -> int:
+    """Sees to requests until the worker's supervisor ends."""
+    while True:
+        try:
+            return worker.wait(_SECONDS_BETWEEN_LOOKS)
+        except subprocess.TimeoutExpired:
+            desk.look()
 
 
 def _bind(listen: str, host: str, port: int) -> socket.socket:

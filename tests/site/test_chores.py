@@ -1,0 +1,180 @@
+"""What a site prepares when it is asked: done there, once, found again, refused or failed in one line."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import numpy as np
+import pytest
+
+from tests.site.conftest import files
+from tffapps.engine import open_engine
+from tffapps.errors import RunStopped, UserError
+from tffapps.site import chores, data
+from tffapps.site.desk import Desk
+from tffapps.site.parcel import Parcel
+
+
+@pytest.fixture
+def chores_of_tests(monkeypatch, tmp_path):
+    """A module that any process of this test finds, and the chores in it."""
+    (tmp_path / "chores_of_tests.py").write_text(
+        "import numpy as np\n"
+        "from tffapps.site.chores import link_all, rows_asked\n"
+        "from tffapps.site.parcel import Parcel\n"
+        "def count(request, rows, folder):\n"
+        "    own = rows_asked(request, rows)\n"
+        "    (folder / 'log').write_text('done')\n"
+        "    link_all(folder, list(own.path))\n"
+        "    return Parcel({'labels': list(own.label)}, {'double': 2 * request.arrays['values']})\n"
+        "def fail(request, rows, folder):\n"
+        "    raise ValueError(rows.path[0])\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def registered(chores_of_tests, monkeypatch):
+    """Chores of this test, also in the process that does them: Python reads sitecustomize when it starts."""
+    added = {"count": "chores_of_tests:count", "fail": "chores_of_tests:fail"}
+    monkeypatch.setattr(chores, "CHORES", {**chores.CHORES, **added})
+    patched = f"import tffapps.site.chores as chores\nchores.CHORES.update({added!r})\n"
+    (chores_of_tests / "sitecustomize.py").write_text(patched)
+    return chores_of_tests
+
+
+def request(chore: str, *places: int, values: float = 1.5) -> Parcel:
+    arrays = {"rows": np.array(places, np.int64), "values": np.array([values, 0.0])}
+    return Parcel({chores.CHORE: chore}, arrays)
+
+
+def test_a_parcel_arrives_as_it_was():
+    sent = Parcel({"a": [1, "ä"]}, {"x": np.zeros((2, 3), np.float32), "y": np.arange(4)})
+    arrived = Parcel.from_bytes(sent.to_bytes(), "a")
+    assert arrived.words == sent.words and list(arrived.arrays) == ["x", "y"]
+    np.testing.assert_array_equal(arrived.arrays["y"], sent.arrays["y"])
+    assert arrived.identity == sent.identity
+    assert sent.identity != Parcel(sent.words, {"x": np.ones((2, 3), np.float32), "y": np.arange(4)}).identity
+    assert sent.to_bytes().rstrip(b"\0") == sent.to_bytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"no parcel", Parcel({}).to_bytes()[:-20]])
+def test_what_is_no_parcel(content):
+    with pytest.raises(UserError, match="site a sent something that cannot be read"):
+        Parcel.from_bytes(content, "site a")
+
+
+@pytest.fixture
+def desk(registered, noise):
+    """The desk of site a, and its worker's folder."""
+    table = data.load(noise, "a")
+    description = data.describe(table, "a")
+    with data.working_folder(table, description) as folder:
+        desk = Desk(folder, table, description)
+        yield desk, folder, table, description
+        desk.close()
+
+
+def ask(desk: Desk, folder, wanted: Parcel, asking: str = "first") -> Parcel:
+    """As a coordinator does."""
+    (folder / "asked" / wanted.identity).write_bytes(wanted.to_bytes())
+    (folder / "asked" / f"{wanted.identity}.ready").write_text(asking)
+    answer = folder / "answers" / wanted.identity
+    answer.unlink(missing_ok=True)
+    deadline = time.monotonic() + 60
+    while not answer.exists():
+        assert time.monotonic() < deadline
+        desk.look()
+        time.sleep(0.05)
+    return Parcel.from_bytes(answer.read_bytes(), "site a")
+
+
+def test_rows_are_in_the_order_that_is_published(desk, caplog):
+    caplog.set_level(logging.INFO)
+    desk, folder, _, description = desk
+    published = data.relative_manifest(description)
+    places = [int(np.flatnonzero(published.split == "test")[0]), 0]
+    wanted = request("count", *places)
+    answer = ask(desk, folder, wanted)
+    assert answer.words["labels"] == [published.label[place] for place in places]
+    np.testing.assert_array_equal(answer.arrays["double"], [3.0, 0.0])
+    for number, place in enumerate(places):
+        made = folder / chores.made_path(wanted.identity, number)
+        assert made.read_bytes() == (folder / published.path[place]).read_bytes()
+    assert [r.message.split(",")[0] for r in caplog.records] == ["asked to do count", "count is done"]
+
+
+def test_what_was_made_is_found_again(desk):
+    desk, folder, table, description = desk
+    wanted = request("count", 0)
+    ask(desk, folder, wanted)
+    kept = folder / "made" / wanted.identity / "log"
+    kept.write_text("not done again")
+    ask(desk, folder, wanted, "second")
+    assert kept.read_text() == "not done again"
+    with data.working_folder(table, description) as other:  # the site was started again
+        Desk(other, table, description)
+        assert (other / "answers" / wanted.identity).exists()
+        assert (other / chores.made_path(wanted.identity, 0)).exists()
+    changed = {**description, "fingerprint": "0" * 16}
+    with data.working_folder(table, changed) as other:  # with other images
+        Desk(other, table, changed)
+        assert not (other / "answers" / wanted.identity).exists()
+
+
+def test_failures_say_no_names_and_can_be_tried_again(desk, capfd):
+    desk, folder, table, _ = desk
+    for asking in ("first", "second"):
+        answer = ask(desk, folder, request("fail", 0), asking)
+        assert answer.words == {"error": "ValueError; the site's log says more", "asking": asking}
+    assert any(path in capfd.readouterr().err for path in table.path[table.split == "train"][:1])
+    answer = ask(desk, folder, request("count", 999))
+    assert answer.words["error"] == "a request about row 999 of 18"
+
+
+@pytest.mark.parametrize("name", ["rm -rf", 7, None])
+def test_nothing_else_is_done(desk, name):
+    desk, folder, *_ = desk
+    answer = ask(desk, folder, Parcel({chores.CHORE: name}))
+    assert answer.words["error"].endswith("is nothing that this site does when asked")
+
+
+def test_an_unwilling_site(registered, noise):
+    table = data.load(noise, "a")
+    description = data.describe(table, "a")
+    with data.working_folder(table, description) as folder:
+        answer = ask(Desk(folder, table, description, willing=False), folder, request("count", 0))
+    assert "--no-chores" in answer.words["error"]
+    assert not (registered / "data").exists()
+
+
+def test_odd_files_are_passed_over(desk, caplog):
+    desk, folder, *_ = desk
+    for name in ("..ready", "0123.ready", f"{'0' * 20}.ready"):
+        (folder / "asked" / name).write_text("x")
+        desk.look()
+    assert [record.message for record in caplog.records] == ["a request with a name that cannot be is passed over"] * 2
+    (folder / "told" / "1").write_text("round 1\nround 2\x1b[0m\n")
+    (folder / "told" / "2").write_text("not all the")
+    with caplog.at_level(logging.INFO):
+        desk.look()
+    assert caplog.records[-1].message == "round 1?round 2?[0m"
+    assert [file.name for file in (folder / "told").iterdir()] == ["2"]
+
+
+def test_over_the_network(registered, members, folder):
+    wanted = request("count", 0, 1)
+    addresses = ",".join(site.address for site in members)
+    with open_engine(addresses, files(folder, "coordinator")) as engine:
+        found = engine.ask({"a": wanted, "b": request("count", 2)})
+        assert found["a"].words["labels"] == ["class0", "class0"] and len(found["b"].words["labels"]) == 1
+        np.testing.assert_array_equal(found["a"].arrays["double"], [3.0, 0.0])
+        with pytest.raises(RunStopped, match="site a could not do fail: ValueError; the site's log says more"):
+            engine.ask({"a": request("fail", 0)})
+        engine.tell(["a", "nobody"], "a line")
+        members[0].kill()
+        with pytest.raises((RunStopped, UserError), match="localhost:"):
+            engine.ask({"a": request("count", 1)})

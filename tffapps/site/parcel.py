@@ -1,0 +1,55 @@
+"""What coordinator and sites send each other beside rounds: some words, some arrays, in bytes without code.
+
+An `.npz` and one byte more: on its way a text loses the zeros it ends with, as such files do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from preprocessing.npz import DAMAGE
+from tffapps.errors import UserError
+
+_WORDS = "words"
+_END = b"\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class Parcel:
+    words: dict[str, Any]  # that JSON can hold
+    arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        content = io.BytesIO()
+        words = np.frombuffer(json.dumps(self.words, sort_keys=True).encode(), np.uint8)
+        np.savez(content, **{_WORDS: words, **self.arrays})
+        return content.getvalue() + _END
+
+    @classmethod
+    def from_bytes(cls, content: bytes, sender: str) -> Parcel:
+        """A UserError that names the sender if it is none."""
+        try:
+            with np.load(io.BytesIO(content[: -len(_END)]), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            words = json.loads(arrays.pop(_WORDS).tobytes())
+            if not isinstance(words, dict):
+                raise ValueError("not a table of words")
+        except (*DAMAGE, RecursionError, AttributeError, TypeError) as error:
+            raise UserError(f"{sender} sent something that cannot be read ({type(error).__name__})") from None
+        return cls(words, arrays)
+
+    @property
+    def identity(self) -> str:
+        """The same for parcels of the same content."""
+        digest = hashlib.sha256(json.dumps(self.words, sort_keys=True).encode())
+        for name, array in sorted(self.arrays.items()):
+            digest.update(f"\0{name} {array.dtype.str} {array.shape}\0".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:20]
