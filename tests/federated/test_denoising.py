@@ -81,6 +81,7 @@ def test_both_engines_give_the_same_numbers(values):
 @pytest.mark.parametrize("engine", ["in-process", "worker"])
 def test_moments_are_those_of_all_rows(values, engine):
     with open_engine(engine):
-        moments = federated_moments([*values, np.full((1, 6), 7.0)])
+        tables = [np.asarray(table, np.float64) for table in (*values, np.full((1, 6), 7.0))]
+        moments = federated_moments([tf.data.Dataset.from_tensors(table) for table in tables], 6)
     together = np.concatenate([*values, np.full((1, 6), 7.0)]).astype(np.float64)
     assert moments.mean == pytest.approx(together.mean(axis=0)) and moments.std == pytest.approx(together.std(axis=0))

@@ -14,8 +14,9 @@ from tffapps.engine import open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation.distances import frechet_distance
 from tffapps.federated.training import MEASURED_COLUMNS
-from tffapps.fedsda import APP, stain_model
-from tffapps.fedsda.diffusion import Diffusion, distances_between
+from tffapps.fedsda import APP, stain_model, stain_vectors
+from tffapps.fedsda.diffusion import Diffusion
+from tffapps.fedsda.stock import Held, distances_between
 
 CENTRES = ("centre0", "centre1")
 LEARNING = [
@@ -38,6 +39,10 @@ def engine():
 def stains():
     """The true stains of two centres, one of them twice as large."""
     return [tissue.centre_stains(0, 300, 0), tissue.centre_stains(1, 150, 0)]
+
+
+def held(sets):
+    return [Held(matrices) for matrices in sets]
 
 
 _BUILT: dict = {}
@@ -72,11 +77,11 @@ def interrupted_after(number, monkeypatch):
 @pytest.fixture(scope="module")
 def learned(engine, stains, tmp_path_factory):
     trainer = diffusion(engine, tmp_path_factory.mktemp("learned"), LEARNING)
-    return trainer.learn(CENTRES, stains, "mlp", "")
+    return trainer.learn(CENTRES, held(stains), "mlp", "")
 
 
 def test_drawn_stains_come_near_the_real_ones(learned, stains):
-    (between,) = distances_between(stains)
+    (between,) = distances_between(held(stains))
     last = learned.rounds.iloc[-1]
     assert last["round"] == 40 and learned.epochs == 5
     assert last.worst_fd < between / 10
@@ -90,8 +95,8 @@ def test_it_knows_whose_stains_it_draws(learned, stains):
     numbers = np.arange(800) % 2
     drawn = learned.model.draw(numbers, seed=3)
     for number in (0, 1):
-        own = stain_model.as_vectors(drawn[numbers == number])
-        near, far = (frechet_distance(own, stain_model.as_vectors(stains[place])) for place in (number, 1 - number))
+        own = stain_vectors.as_vectors(drawn[numbers == number])
+        near, far = (frechet_distance(own, stain_vectors.as_vectors(stains[place])) for place in (number, 1 - number))
         assert near < far / 10
     assert not np.array_equal(drawn, learned.model.draw(numbers, seed=4))
     assert np.array_equal(drawn, learned.model.draw(numbers, seed=3))
@@ -101,9 +106,9 @@ def test_a_drawing_does_not_depend_on_what_else_was_trained(engine, stains, tmp_
     """Models of one kind share a network; each brings its own weights."""
     trainer = diffusion(engine, tmp_path, SHORT)
     numbers = np.array([0, 1, 1])
-    first = trainer.learn(CENTRES, stains, "mlp", "").model
+    first = trainer.learn(CENTRES, held(stains), "mlp", "").model
     before = first.draw(numbers, 0)
-    second = trainer.learn(CENTRES, stains[::-1], "mlp", "other").model
+    second = trainer.learn(CENTRES, held(stains[::-1]), "mlp", "other").model
     assert second.denoiser is first.denoiser and not np.array_equal(second.draw(numbers, 0), before)
     assert np.array_equal(first.draw(numbers, 0), before)
 
@@ -112,7 +117,7 @@ def test_a_drawing_does_not_depend_on_what_else_was_trained(engine, stains, tmp_
 def whole(engine, stains, tmp_path_factory):
     """The results of a short training that nothing interrupted."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, diffusion(engine, folder, SHORT).learn(CENTRES, stains, "mlp", "")
+    return folder, diffusion(engine, folder, SHORT).learn(CENTRES, held(stains), "mlp", "")
 
 
 def test_a_finished_training_is_not_played_again(engine, stains, whole, monkeypatch):
@@ -120,7 +125,7 @@ def test_a_finished_training_is_not_played_again(engine, stains, whole, monkeypa
     (file,) = folder.rglob("rounds.csv")
     before = file.stat().st_mtime_ns, file.read_text()
     monkeypatch.setattr(Diffusion, "_distances", None)
-    again = diffusion(engine, folder, SHORT).learn(CENTRES, stains, "mlp", "")
+    again = diffusion(engine, folder, SHORT).learn(CENTRES, held(stains), "mlp", "")
     assert (file.stat().st_mtime_ns, file.read_text()) == before and len(again.rounds) == 4
     assert largest_difference(again.model.weights, first.model.weights) == 0
     assert len(list(folder.rglob("rounds.csv"))) == 1
@@ -129,10 +134,10 @@ def test_a_finished_training_is_not_played_again(engine, stains, whole, monkeypa
 def test_an_interrupted_training_ends_like_one_that_was_not(engine, stains, whole, tmp_path, monkeypatch):
     for rounds_more in (1, 2):
         with interrupted_after(rounds_more, monkeypatch):
-            diffusion(engine, tmp_path, SHORT).learn(CENTRES, stains, "mlp", "")
+            diffusion(engine, tmp_path, SHORT).learn(CENTRES, held(stains), "mlp", "")
     (file,) = tmp_path.rglob("rounds.csv")
     assert len(file.read_text().splitlines()) == 1 + 3
-    found = diffusion(engine, tmp_path, SHORT).learn(CENTRES, stains, "mlp", "")
+    found = diffusion(engine, tmp_path, SHORT).learn(CENTRES, held(stains), "mlp", "")
     expected = whole[1]
     assert largest_difference(found.model.weights, expected.model.weights) == 0
     measured = list(MEASURED_COLUMNS)
@@ -143,7 +148,7 @@ def test_other_stains_are_another_training(engine, stains, whole):
     folder, first = whole
     changed = [stains[0], stains[1].copy()]
     changed[1][0, 0, 0] += 0.01
-    other = diffusion(engine, folder, SHORT).learn(CENTRES, changed, "mlp", "")
+    other = diffusion(engine, folder, SHORT).learn(CENTRES, held(changed), "mlp", "")
     assert largest_difference(other.model.weights, first.model.weights) > 0
     assert len(list(folder.rglob("rounds.csv"))) == 2
 
@@ -161,7 +166,7 @@ def plan(engine, folder, monkeypatch, stains, flags, epochs=0):
     with monkeypatch.context() as patch:
         patch.setattr("tffapps.fedsda.diffusion.train", noted)
         patch.setattr("tffapps.runs.Run.finished", True)
-        found = diffusion(engine, folder, flags).learn(CENTRES, stains, "mlp", "", epochs)
+        found = diffusion(engine, folder, flags).learn(CENTRES, held(stains), "mlp", "", epochs)
     assert {found.epochs} == {epochs for _, epochs in rounds_}
     return rounds_
 
@@ -192,7 +197,7 @@ def test_the_learning_rate_falls_by_a_cosine_over_the_rounds(engine, stains, tmp
 def test_a_model_that_has_diverged_is_one_clear_line(engine, stains, tmp_path, monkeypatch):
     monkeypatch.setattr(stain_model, "sample_standardised", lambda *arguments: np.full((32, 6), np.nan, np.float32))
     with pytest.raises(UserError, match="not finite: lower --diffusion-learning-rate"):
-        diffusion(engine, tmp_path, SHORT).learn(CENTRES, stains, "mlp", "")
+        diffusion(engine, tmp_path, SHORT).learn(CENTRES, held(stains), "mlp", "")
 
 
 def test_distances_between_clients_by_hand():
@@ -201,7 +206,7 @@ def test_distances_between_clients_by_hand():
     values = rng.normal(size=(400, 6))
     values = (values - values.mean(axis=0)) / values.std(axis=0)
     shifted = values + np.array([3.0, 0, 0, 0, 0, 0])
-    sets = [stain_model.as_matrices(values), stain_model.as_matrices(shifted)]
+    sets = held([stain_vectors.as_matrices(values), stain_vectors.as_matrices(shifted)])
     assert distances_between(sets) == pytest.approx([9 / (1 + 9 / 4)], rel=1e-4)
     assert distances_between([sets[0], sets[0]]) == pytest.approx([0], abs=1e-6)
     assert len(distances_between([*sets, *sets])) == 6

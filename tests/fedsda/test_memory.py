@@ -20,6 +20,7 @@ from tffapps import cli
 from tffapps.data import tissue
 from tffapps.fedsda import APP
 from tffapps.fedsda.data import FEDERATION, Fold
+from tffapps.fedsda.places import OneMachine
 from tffapps.fedsda.sides import Sides
 from tffapps.fedsda.stains import measure
 
@@ -80,7 +81,9 @@ def test_images_are_aligned_in_stacks(table, tmp_path, monkeypatch):
 
     def aligned(count):
         fold = Fold(FEDERATION, table[:count], table[:0])
-        sides = Sides(cli.parse(APP, ["--profile", "smoke"]), fold, StainSettings(), Model, Model)
+        sides = Sides(
+            cli.parse(APP, ["--profile", "smoke"]), fold, OneMachine(None, StainSettings()).align, Model, Model
+        )
         assert sides.of("fedsda", count).kept < count / 2
 
     check(aligned, ALIGNED)

@@ -22,6 +22,7 @@ from tffapps.evaluation.image_quality import ColourHistogram, colour_distance, s
 from tffapps.fedsda import APP
 from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import FEDERATION, Fold
+from tffapps.fedsda.places import OneMachine
 from tffapps.fedsda.sides import Sides
 
 SEPARATION = StainSettings(lambda_matrix=0.02)
@@ -70,7 +71,7 @@ def here(tmp_path, monkeypatch):
 
 def sides_of(fold, *flags, stains=None, styles=None):
     values = cli.parse(APP, ["--profile", "smoke", *flags])
-    return Sides(values, fold, SEPARATION, lambda: stains, lambda: styles)
+    return Sides(values, fold, OneMachine(None, SEPARATION).align, lambda: stains, lambda: styles)
 
 
 def of_clients(fold, *clients):
@@ -207,10 +208,12 @@ def test_a_second_call_makes_nothing_new(fold, aligned, monkeypatch):
 
 
 def test_another_separation_makes_other_images(fold, here):
+    def aligning(penalty):
+        return OneMachine(None, StainSettings(lambda_matrix=penalty)).align
+
     few, values = of_clients(fold, "centre0"), cli.parse(APP, ["--profile", "smoke"])
     first, second = (
-        Sides(values, few, StainSettings(lambda_matrix=penalty), KnownStains, Painter).of("fedsda", 0).train
-        for penalty in (0.1, 0.02)
+        Sides(values, few, aligning(penalty), KnownStains, Painter).of("fedsda", 0).train for penalty in (0.1, 0.02)
     )
     kept = set(first.source) & set(first.path)
     assert set(first.path) & set(second.path) == kept and len(kept) <= 1

@@ -8,7 +8,7 @@ import pytest
 from preprocessing.stain import REFERENCE
 from tffapps.data import tissue
 from tffapps.federated.moments import Moments
-from tffapps.fedsda import stain_model
+from tffapps.fedsda import stain_model, stain_vectors
 
 SIX = np.array([[[1, 4], [2, 5], [3, 6]]], float)  # haematoxylin 1 2 3, eosin 4 5 6
 
@@ -20,7 +20,7 @@ def clients():
 
 
 def moments_of(clients):
-    vectors = stain_model.as_vectors(np.concatenate(clients))
+    vectors = stain_vectors.as_vectors(np.concatenate(clients))
     return Moments(vectors.mean(axis=0), vectors.std(axis=0))
 
 
@@ -37,13 +37,13 @@ def rows_of(data):
 
 
 def test_vectors_are_haematoxylin_then_eosin_and_become_matrices_again(clients):
-    assert stain_model.as_vectors(SIX).tolist() == [[1, 2, 3, 4, 5, 6]]
-    assert np.array_equal(stain_model.as_matrices(stain_model.as_vectors(clients[0])), clients[0])
+    assert stain_vectors.as_vectors(SIX).tolist() == [[1, 2, 3, 4, 5, 6]]
+    assert np.array_equal(stain_vectors.as_matrices(stain_vectors.as_vectors(clients[0])), clients[0])
 
 
 def test_standardised_stains_of_all_clients_have_mean_0_and_deviation_1(clients):
     moments = moments_of(clients)
-    values = [stain_model.standardised(own, moments) for own in clients]
+    values = [stain_vectors.standardised(own, moments) for own in clients]
     together = np.concatenate(values)
     assert together.dtype == np.float32
     assert together.mean(axis=0) == pytest.approx(np.zeros(6), abs=1e-5)
@@ -56,7 +56,7 @@ def test_a_number_that_is_the_same_in_all_matrices_survives(clients, monkeypatch
     for own in same:
         own[:, 1, 1] = 0.9
     moments = moments_of(same)
-    values = stain_model.standardised(same[0], moments)
+    values = stain_vectors.standardised(same[0], moments)
     assert np.isfinite(values).all() and np.abs(values[:, 4]).max() < 1e-5
     back = drawn(monkeypatch, values, moments)
     assert back == pytest.approx(same[0] / np.linalg.norm(same[0], axis=1, keepdims=True), abs=1e-5)
@@ -93,7 +93,7 @@ def test_the_share_of_the_learning_rate_is_handed_on():
 
 def test_drawing_undoes_the_standardisation(clients, monkeypatch):
     moments = moments_of(clients)
-    back = drawn(monkeypatch, stain_model.standardised(clients[1], moments), moments)
+    back = drawn(monkeypatch, stain_vectors.standardised(clients[1], moments), moments)
     assert back.dtype == np.float32 and back == pytest.approx(clients[1], abs=1e-5)
 
 

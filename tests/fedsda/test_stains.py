@@ -17,6 +17,7 @@ from tffapps.errors import UserError
 from tffapps.fedsda import APP
 from tffapps.fedsda.diffusion import Diffusion
 from tffapps.fedsda.stains import measure
+from tffapps.fedsda.stock import Held
 
 VAHADANE = StainSettings()
 
@@ -171,7 +172,7 @@ def test_a_client_with_one_measurable_patch_takes_part(clients, tmp_path):
     flags = ["--diffusion-rounds", "2", "--diffusion-epochs", "2", "--diffusion-steps", "20", "--fd-samples", "16"]
     values = cli.parse(APP, [*flags, "--results", str(tmp_path / "results")])
     with open_engine("in-process") as engine:
-        learned = Diffusion(values, engine).learn(["good", "odd"], matrices, "mlp", "")
+        learned = Diffusion(values, engine).learn(["good", "odd"], [Held(own) for own in matrices], "mlp", "")
         drawn = learned.model.draw(np.array([0, 1]), 0)
     assert learned.rounds.clients.tolist() == [2, 2] and np.isfinite(learned.rounds.fd).all()
     assert learned.rounds.examples.tolist() == [2 * 7] * 2

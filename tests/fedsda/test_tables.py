@@ -16,6 +16,7 @@ from tffapps.data import tissue
 from tffapps.fedsda import METHODS, METRICS, SIDES, paper, tables
 from tffapps.fedsda.data import FEDERATION, Fold, Pool
 from tffapps.fedsda.diffusion import Learned
+from tffapps.fedsda.places import OneMachine
 from tffapps.fedsda.runs import Record
 from tffapps.fedsda.stains import Stains
 
@@ -196,12 +197,16 @@ def separated(tmp_path):
     reasons = np.array(["", "", "", "", "", "too little tissue: 1.0% of the pixels"])
     measured = Stains(paths, found, reasons == "", reasons)
     fold = Fold(FEDERATION, table, table)
-    return Pool("stand-in", table, ["a", "b"], "key", numbers), fold, measured
+    return Pool("stand-in", table, ["a", "b"], "key", numbers, ("png",)), fold, measured
+
+
+def separation_table(pool, fold, measured, settings):
+    return pd.DataFrame(OneMachine(measured, settings, pool.truth).separation(fold))
 
 
 def test_angles_to_the_true_stains(separated):
     pool, fold, measured = separated
-    table = tables.separation_table(pool, fold, measured, StainSettings(lambda_matrix=0.02))
+    table = separation_table(pool, fold, measured, StainSettings(lambda_matrix=0.02))
     one, two = (row_of(table, client=client) for client in ("one", "two"))
     assert (one.h_degrees, one.e_degrees) == pytest.approx((5.0, 5.0), abs=0.01)
     assert (two.h_degrees, two.e_degrees) == pytest.approx((0.0, 0.0), abs=0.05)
@@ -214,14 +219,14 @@ def test_angles_to_the_true_stains(separated):
 def test_a_drawn_patch_without_known_stains_does_not_count(separated):
     pool, fold, measured = separated
     pool.truth.iloc[1] = np.nan
-    table = tables.separation_table(pool, fold, measured, StainSettings())
+    table = separation_table(pool, fold, measured, StainSettings())
     assert row_of(table, client="one").h_degrees == pytest.approx(5.0, abs=0.01)
 
 
 def test_real_patches_have_no_angles(separated):
     pool, fold, measured = separated
-    real = Pool(pool.name, pool.table, pool.classes, pool.key, None)
-    table = tables.separation_table(real, fold, measured, StainSettings())
+    real = Pool(pool.name, pool.table, pool.classes, pool.key, None, pool.formats)
+    table = separation_table(real, fold, measured, StainSettings())
     assert not {"h_degrees", "e_degrees"} & set(table.columns) and table.client.tolist() == ["one", "two"]
 
 
@@ -229,7 +234,7 @@ def test_real_patches_have_no_angles(separated):
 def test_a_client_of_which_nothing_can_be_separated_has_a_row(separated):
     pool, fold, measured = separated
     nothing = Stains(measured.paths, measured.matrices, np.zeros(6, bool), np.full(6, "too little tissue: none"))
-    table = tables.separation_table(pool, fold, nothing, StainSettings())
+    table = separation_table(pool, fold, nothing, StainSettings())
     assert table.separated.tolist() == [0, 0] and table.not_separated.tolist() == ["3 too little tissue"] * 2
     assert table[["h_degrees", "reconstruction_ssim"]].isna().all(axis=None)
 

@@ -100,6 +100,22 @@ def from_arrays(
     return build(values, _int_labels(labels, len(features)), _stream(seed, _ORDER), *_counts(epochs, batch))
 
 
+def of_table(
+    table: tf.data.Dataset, *, batch: int, epochs: int = 1, seed: int = 0, shuffle: bool = True
+) -> tf.data.Dataset:
+    """The rows, without labels, in the order of `from_arrays`, of an array that is made where the pipeline runs."""
+    order_seed = _stream(seed, _ORDER)
+
+    def rows(values: tf.Tensor) -> tf.data.Dataset:
+        def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+            order = tf.data.Dataset.from_tensor_slices(_order(values, order_seed, epoch, shuffle))
+            return order.batch(batch).map(lambda places: tf.gather(values, places))
+
+        return tf.data.Dataset.range(epochs).flat_map(one_epoch)
+
+    return table.flat_map(rows)
+
+
 def element_spec(size: tuple[int, int], channels: int) -> tuple[tf.TensorSpec, tf.TensorSpec]:
     """What one batch of `batches` looks like."""
     return tf.TensorSpec((None, *size, channels), tf.float32), tf.TensorSpec((None,), tf.int32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.stats import wasserstein_distance
 
@@ -14,10 +16,30 @@ def frechet_distance(a: np.ndarray, b: np.ndarray) -> float:
     has the covariance 0.
     """
     a, b = _checked(a, b)
-    shift = a.mean(axis=0) - b.mean(axis=0)
-    first, second = _covariance_factor(a), _covariance_factor(b)
-    overlap = np.linalg.svd(first @ second.T, compute_uv=False).sum()
-    return max(0.0, float(shift @ shift + (first**2).sum() + (second**2).sum() - 2 * overlap))
+    return frechet_between(Gaussian.of(a), Gaussian.of(b))
+
+
+class Gaussian(NamedTuple):
+    """Fitted to some rows; all that a Fréchet distance needs to know of them."""
+
+    mean: np.ndarray  # (d)
+    factor: np.ndarray  # a matrix A of at most as many rows as columns for which AᵀA is the covariance
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Gaussian:
+        rows = np.asarray(rows, np.float64)
+        factor = (rows - rows.mean(axis=0)) / np.sqrt(max(1, len(rows) - 1))
+        return cls(rows.mean(axis=0), np.linalg.qr(factor, mode="r") if len(rows) > rows.shape[1] else factor)
+
+    def divided(self, by: np.ndarray) -> Gaussian:
+        """That of the rows divided by these numbers (d)."""
+        return Gaussian(self.mean / by, self.factor / by)
+
+
+def frechet_between(a: Gaussian, b: Gaussian) -> float:
+    shift = a.mean - b.mean
+    overlap = np.linalg.svd(a.factor @ b.factor.T, compute_uv=False).sum()
+    return max(0.0, float(shift @ shift + (a.factor**2).sum() + (b.factor**2).sum() - 2 * overlap))
 
 
 def kernel_distance(
@@ -45,12 +67,6 @@ def matrix_wasserstein(a: np.ndarray, b: np.ndarray) -> float:
     """The Wasserstein-1 distance of the two sets' values in one column, mean over the columns."""
     a, b = _checked(a, b)
     return float(np.mean([wasserstein_distance(first, second) for first, second in zip(a.T, b.T)]))
-
-
-def _covariance_factor(rows: np.ndarray) -> np.ndarray:
-    """A matrix A of at most as many rows as columns for which AᵀA is the rows' covariance."""
-    factor = (rows - rows.mean(axis=0)) / np.sqrt(max(1, len(rows) - 1))
-    return np.linalg.qr(factor, mode="r") if len(rows) > rows.shape[1] else factor
 
 
 def _discrepancy(a: np.ndarray, b: np.ndarray) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_federated as tff
+
+if TYPE_CHECKING:
+    import tensorflow_federated as tff
 
 
 class Moments(NamedTuple):
@@ -16,18 +17,28 @@ class Moments(NamedTuple):
     std: np.ndarray  # float64 (d), of the population
 
 
-def federated_moments(values: Sequence[np.ndarray]) -> Moments:
-    """Over the rows of all clients' tables (n, d). To be called inside `open_engine`."""
-    tables = [np.asarray(table, np.float64) for table in values]
-    return Moments(*(np.asarray(part) for part in _computation(tables[0].shape[1])(tables)))
+def federated_moments(tables: Sequence[Any], dimensions: int) -> Moments:
+    """Over the rows of all clients: of each a dataset of float64 tables (n, d), which may be `AtSite`.
+
+    To be called inside `open_engine`.
+    """
+    return Moments(*(np.asarray(part) for part in _computation(dimensions)(list(tables))))
 
 
 @functools.cache
 def _computation(dimensions: int) -> tff.Computation:
-    @tff.tensorflow.computation(tff.TensorType(np.float64, [None, dimensions]))
-    def sums(table):
-        count = tf.cast(tf.shape(table)[0], tf.float64)
-        return count, tf.reduce_sum(table, axis=0), tf.reduce_sum(table**2, axis=0)
+    import tensorflow as tf
+    import tensorflow_federated as tff
+
+    nothing = np.float64(0), np.zeros(dimensions), np.zeros(dimensions)
+
+    @tff.tensorflow.computation(tff.SequenceType(tff.TensorType(np.float64, [None, dimensions])))
+    def sums(tables):
+        def add(so_far, table):
+            own = tf.cast(tf.shape(table)[0], tf.float64), tf.reduce_sum(table, axis=0), tf.reduce_sum(table**2, axis=0)
+            return tuple(old + new for old, new in zip(so_far, own))
+
+        return tables.reduce(nothing, add)
 
     @tff.tensorflow.computation(sums.type_signature.result)
     def moments(totals):

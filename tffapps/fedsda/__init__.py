@@ -4,6 +4,7 @@ The federation learns a diffusion model of the centres' stain matrices; every ce
 stains drawn from all centres' distributions, and a classifier is trained as usual. Two things are combined freely:
   methods   how the classifier is trained: fedavg, fedprox, fedsam, fedlesam, fedfa
   sides     what is done to the images: none, fedsda, ccst (style transfer by AdaIN), amp-norm (Fourier amplitudes)
+Across sites every site measures its own stains and aligns its own patches (none and fedsda).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tffapps.settings import pick, setting
 
 METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
 SIDES = ("none", "fedsda", "ccst", "amp-norm")
+SIDES_OF_SITES = ("none", "fedsda")  # what sites can do by themselves
 METRICS = ("auroc", "auprc", "accuracy")
 PAIRS = ("paper", "all")
 LEARNING_SEED = 0  # of the stain model and of CCST's decoder: one of each serves all seeds
@@ -167,6 +169,7 @@ APP = cli.App(
     methods=METHODS,
     work=work,
     narrowed=(("side", "sides"),),
+    not_across_sites={},
 )
 
 

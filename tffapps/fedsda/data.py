@@ -11,8 +11,11 @@ import pandas as pd
 
 from tffapps.data import held_out, manifest, standin, tissue, wilds
 from tffapps.errors import UserError
+from tffapps.site import published
 
 CACHE = pathlib.Path("data") / "cache"
+_MADE = "png"  # the format of images that are made
+PLACE = "place"  # the column that says which of its site's rows a row is
 FEDERATION = "federation"  # the test images of all centres; other folds are named after the centre left out
 
 
@@ -21,10 +24,11 @@ class Pool:
     """All patches; the clients and the split are decided."""
 
     name: str  # for the tables
-    table: pd.DataFrame  # path, label, client, split
+    table: pd.DataFrame  # path, label, client, split; of patches at sites also PLACE
     classes: list[str]
     key: str  # changes with any patch, label, client or split
     truth: pd.DataFrame | None  # the true stains by path, of a stand-in
+    formats: tuple[str, ...]  # of the patches, and of those that are made
 
     def codes(self, table: pd.DataFrame) -> np.ndarray:
         return np.array([self.classes.index(label) for label in table.label], np.int32)
@@ -58,7 +62,8 @@ def folds(pool: Pool, leave_out: bool) -> list[Fold]:
 
 
 def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
-    from tffapps.data.unreadable import leave_out  # imports TensorFlow
+    from tffapps.data.images import FORMATS, formats_of  # both import TensorFlow
+    from tffapps.data.unreadable import leave_out
 
     name, table, truth = _read(values)
     given, table = len(table), leave_out(table, results / "rejected.csv", "patches")
@@ -70,7 +75,23 @@ def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
     for split in ("train", "test"):
         if not (table.split == split).any():
             raise UserError(f"--data: no patch is left to {split} with")
-    return Pool(name, table, classes, manifest.fingerprint(table), truth)
+    found = formats_of(table.path)
+    formats = tuple(name for name in FORMATS if name in found or name == _MADE)
+    return Pool(name, table, classes, manifest.fingerprint(table), truth, formats)
+
+
+def of_sites(sites: published.Sites) -> Pool:
+    """What the sites have published: paths mean something there only."""
+    from tffapps.data.images import FORMATS  # imports TensorFlow
+
+    table = published.manifest(sites)
+    table[PLACE] = table.groupby("client").cumcount()
+    table = published.with_test(sites, table)
+    found = published.formats(sites, FORMATS)
+    formats = tuple(name for name in FORMATS if name in found or name == _MADE)
+    return Pool(
+        published.name(sites), table, manifest.classes(table), published.fingerprint(sites), None, formats
+    )  # fmt: skip
 
 
 def _read(values: dict[str, Any]) -> tuple[str, pd.DataFrame, pd.DataFrame | None]:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,15 @@ import tensorflow as tf
 from models import ddpm, stain_diffusion
 from tffapps import cli, fedsda
 from tffapps.engine import Engine
+from tffapps.engine.values import AtSite
 from tffapps.errors import UserError
-from tffapps.evaluation.distances import frechet_distance, matrix_wasserstein
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task
 from tffapps.federated.moments import Moments, federated_moments
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.training import train
 from tffapps.fedsda import LEARNING_SEED, StainFlags, stain_model
+from tffapps.fedsda.stock import Stock
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
 
@@ -59,10 +61,8 @@ class Diffusion:
         self._flags: StainFlags = pick(StainFlags, values)
         self._built: dict[Any, tuple[tf.keras.Model, Round]] = {}
 
-    def learn(
-        self, clients: Sequence[str], matrices: Sequence[np.ndarray], block: str, fold: str, epochs: int = 0
-    ) -> Learned:
-        """From each client's matrices (n, 3, 2). With `epochs`, other than the usual, about as many epochs in all."""
+    def learn(self, clients: Sequence[str], stocks: Sequence[Stock], block: str, fold: str, epochs: int = 0) -> Learned:
+        """From each client's stains. With `epochs`, other than the usual, about as many epochs in all."""
         flags = self._flags
         rounds = flags.diffusion_rounds
         if epochs:
@@ -75,18 +75,18 @@ class Diffusion:
             schedule_steps=flags.diffusion_steps,
             equal=flags.diffusion_equal,
         )
-        moments = federated_moments([stain_model.as_vectors(own) for own in matrices])
-        values = [stain_model.standardised(own, moments) for own in matrices]
+        tables = [AtSite(client, stock.table()) for client, stock in zip(clients, stocks)]
+        moments = federated_moments(tables, stain_diffusion.NUMBERS)
         denoiser, round_ = self._round(block, len(clients), method)
         settings = {
             **as_dict(method), "method": "stains", "seed": LEARNING_SEED, "block": block, "rounds": rounds,
             "epochs": epochs, "batch": flags.diffusion_batch, "over_rounds": flags.diffusion_schedule,
             "fd_samples": flags.fd_samples, "fd_points": flags.fd_points,
-            "stains": hashlib.sha256(b"".join(own.tobytes() for own in values)).hexdigest()[:16],
+            "stains": hashlib.sha256(" ".join(stock.key for stock in stocks).encode()).hexdigest()[:16],
         }  # fmt: skip
         name = f"stains-{block}-{epochs}-epochs" + (f"-without-{fold}" if fold else "")
         with cli.open_run(fedsda.APP, self._values, name, settings) as run:
-            weights = self._train(run, denoiser, round_, clients, values, rounds, epochs)
+            weights = self._train(run, denoiser, round_, clients, stocks, moments, rounds, epochs)
             if not run.finished:
                 run.finish({"fd": float(run.rounds().fd.iloc[-1])})
             model = StainModel(tuple(clients), denoiser, weights, moments, flags.diffusion_steps)
@@ -98,7 +98,8 @@ class Diffusion:
         denoiser: tf.keras.Model,
         round_: Round,
         clients: Sequence[str],
-        values: Sequence[np.ndarray],
+        stocks: Sequence[Stock],
+        moments: Moments,
         rounds: int,
         epochs: int,
     ) -> list[np.ndarray]:
@@ -109,7 +110,7 @@ class Diffusion:
             if number % every and number != rounds:
                 return {"fd": np.nan, "wd": np.nan, "worst_fd": np.nan}
             denoiser.set_weights(weights)
-            return self._distances(denoiser, values)
+            return self._distances(denoiser, stocks, moments)
 
         cosine = self._flags.diffusion_schedule == "cosine"
 
@@ -117,8 +118,8 @@ class Diffusion:
             return 0.5 * (1 + math.cos(math.pi * (number - 1) / rounds)) if cosine else 1.0
 
         sites = [
-            Client(client, self._data(own, place, epochs, rate))
-            for place, (client, own) in enumerate(zip(clients, values))
+            Client(client, self._data(stock, moments, place, epochs, rate))
+            for place, (client, stock) in enumerate(zip(clients, stocks))
         ]
         return train(
             run, round_, denoiser.get_weights(), sites, rounds=rounds, evaluate=evaluate, engine=self._engine,
@@ -126,28 +127,27 @@ class Diffusion:
         )  # fmt: skip
 
     def _data(
-        self, values: np.ndarray, place: int, epochs: int, rate: Callable[[int], float]
+        self, stock: Stock, moments: Moments, place: int, epochs: int, rate: Callable[[int], float]
     ) -> Callable[[int], NoiselessData]:
         def data(number: int) -> NoiselessData:
             seed = stream(LEARNING_SEED, number, place)
-            return stain_model.data(
-                values, batch=self._flags.diffusion_batch, epochs=epochs, seed=seed, rate=rate(number)
-            )
+            return stock.data(moments, batch=self._flags.diffusion_batch, epochs=epochs, seed=seed, rate=rate(number))
 
         return data
 
-    def _distances(self, denoiser: tf.keras.Model, values: Sequence[np.ndarray]) -> dict[str, float]:
-        """Of drawn from real stains, in units of the federation's standard deviations: means and worst over clients."""
-        numbers = np.repeat(np.arange(len(values)), self._flags.fd_samples)
+    def _distances(self, denoiser: tf.keras.Model, stocks: Sequence[Stock], moments: Moments) -> dict[str, float]:
+        """Of drawn from real stains: means and worst over clients."""
+        numbers = np.repeat(np.arange(len(stocks)), self._flags.fd_samples)
         drawn = stain_model.sample_standardised(denoiser, numbers, LEARNING_SEED, self._flags.diffusion_steps)
         if not np.isfinite(drawn).all():
             raise UserError("the stain model draws numbers that are not finite: lower --diffusion-learning-rate")
-        pairs = [(drawn[numbers == place], own) for place, own in enumerate(values)]
-        fd = [frechet_distance(*pair) for pair in pairs]
+        sets = [drawn[numbers == place] for place in range(len(stocks))]
+        with ThreadPoolExecutor(len(stocks)) as pool:  # sites, if they are, work at the same time
+            found = list(pool.map(lambda stock, own: stock.distances(own, moments), stocks, sets))
         return {
-            "fd": float(np.mean(fd)),
-            "wd": float(np.mean([matrix_wasserstein(*pair) for pair in pairs])),
-            "worst_fd": float(np.max(fd)),
+            "fd": float(np.mean([one.fd for one in found])),
+            "wd": float(np.mean([one.wd for one in found])),
+            "worst_fd": float(np.max([one.fd for one in found])),
         }
 
     def _round(self, block: str, clients: int, method: Denoising) -> tuple[tf.keras.Model, Round]:
@@ -157,12 +157,3 @@ class Diffusion:
             denoiser = stain_diffusion.build(block, clients=clients, schedule=schedule)
             self._built[key] = denoiser, build_round(denoising_task(denoiser, stain_diffusion.NUMBERS), method)
         return self._built[key]
-
-
-def distances_between(matrices: Sequence[np.ndarray]) -> list[float]:
-    """Fréchet distances between the clients' own stains, every two, in the same units."""
-    vectors = [stain_model.as_vectors(own) for own in matrices]
-    together = np.concatenate(vectors)
-    moments = Moments(together.mean(axis=0), together.std(axis=0))
-    values = [stain_model.standardised(own, moments) for own in matrices]
-    return [frechet_distance(a, b) for place, a in enumerate(values) for b in values[:place]]

@@ -26,7 +26,7 @@ _SEED = 0
 def draw_all(
     folder: pathlib.Path,
     fold: Fold,
-    measured: Stains,
+    measured: Stains | None,
     records: Sequence[Record],
     stain_models: Sequence[Learned],
     quality: dict[str, Any],
@@ -36,6 +36,7 @@ def draw_all(
     _areas(folder / "auroc.png", [record for record in records if record.fold == FEDERATION], title)
     if stain_models:
         _schedules(folder / "frechet.png", stain_models, what_ran["data"])
+    if stain_models and measured is not None:
         _stains(folder / "stains.png", fold, measured, stain_models[0], what_ran["data"])
     if quality:
         _thumbnails(folder / "tsne.png", fold, quality, what_ran["data"])

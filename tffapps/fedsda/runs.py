@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import pathlib
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,10 @@ from sklearn.metrics import average_precision_score
 
 from preprocessing.stain import StainSettings
 from tffapps import cli, fedsda
-from tffapps.data import images
-from tffapps.engine import Engine, open_engine
+from tffapps.engine import Engine, addresses, open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
+from tffapps.evaluation.exam import Exam
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
@@ -27,8 +29,10 @@ from tffapps.fedsda.ccst import Learned as LearnedStyles
 from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import CACHE, FEDERATION, Fold, Pool
 from tffapps.fedsda.diffusion import Diffusion, Learned
+from tffapps.fedsda.places import AtSites, OneMachine, Place
 from tffapps.fedsda.quality import Quality
 from tffapps.fedsda.sides import Sided, Sides
+from tffapps.fedsda.stock import distances_between
 from tffapps.inputs import Inputs, Network
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
@@ -49,30 +53,69 @@ class Record:
 
 def run_all(values: dict[str, Any]) -> None:
     settings, folder = fedsda.settings_of(values), fedsda.APP.folder(values)
-    pool = data.load(values, folder)
-    folds = data.folds(pool, settings.leave_out)
-    for fold in folds:
-        if values["min_clients"] > len(fold.clients):
-            raise UserError(f"--min-clients {values['min_clients']}: there are only {len(fold.clients)} clients")
     separation = StainSettings(method=values["stain_method"], lambda_matrix=values["stain_lambda"])
-    measured = stains.measure(list(folds[0].train.path), separation, pool.key, CACHE)
-    tables.say_unmeasured(measured, folder)
-    with open_engine(values["engine"]) as engine:
-        work = _Work(values, settings, pool, measured, separation, engine)
-        judge = Quality(values) if len(settings.sides) > 1 else None  # first: a missing file is not found out last
+    # What is here is read before an engine is started; sites have looked at theirs.
+    here = None if addresses(values["engine"]) else _Here(values, folder, settings, separation)
+    with open_engine(values["engine"], cli.certificates(values)) as engine:
+        pool = here.pool if here else data.of_sites(engine.sites)
+        if here is None:
+            settings = _across_sites(settings)
+        folds = _folds(pool, settings, values)
+        place = here.place if here else _at_sites(engine, separation)
+        work = _Work(values, settings, pool, place, engine)
+        judge = Quality(values) if here and len(settings.sides) > 1 else None  # first: a missing file is not found last
         records = [record for fold in folds for record in work.classify(fold)]
         if not records:
             raise UserError("nothing to run: --pairs paper has other sides than none and fedsda for fedavg only")
         stain_models = work.stain_models(folds[0]) if "fedsda" in settings.sides else []
         quality = work.quality(folds[0], judge) if judge else {}
+        separated = place.separation(folds[0])
+        between = distances_between(place.stocks(folds[0])) if stain_models else []
     what_ran = {
         "data": pool.name,
         "profile": values["profile"],
         "weights": work.inputs.weights,
         "model": settings.model,
     }
-    tables.write_all(folder, pool, folds[0], measured, separation, records, stain_models, quality, what_ran)
-    figures.draw_all(folder, folds[0], measured, records, stain_models, quality, what_ran)
+    tables.write_all(folder, pool, separated, records, stain_models, between, quality, what_ran)
+    figures.draw_all(folder, folds[0], here.measured if here else None, records, stain_models, quality, what_ran)
+
+
+class _Here:
+    """Everybody's patches on this machine, and their stains."""
+
+    def __init__(
+        self, values: dict[str, Any], folder: pathlib.Path, settings: fedsda.Settings, separation: StainSettings
+    ) -> None:
+        self.pool = data.load(values, folder)
+        train = _folds(self.pool, settings, values)[0].train
+        self.measured = stains.measure(list(train.path), separation, self.pool.key, CACHE)
+        tables.say_unmeasured(self.measured, folder)
+        self.place: Place = OneMachine(self.measured, separation, self.pool.truth)
+
+
+def _at_sites(engine: Engine, separation: StainSettings) -> Place:
+    return AtSites(engine, separation)
+
+
+def _folds(pool: Pool, settings: fedsda.Settings, values: dict[str, Any]) -> list[Fold]:
+    folds = data.folds(pool, settings.leave_out)
+    for fold in folds:
+        if values["min_clients"] > len(fold.clients):
+            raise UserError(f"--min-clients {values['min_clients']}: there are only {len(fold.clients)} clients")
+    return folds
+
+
+def _across_sites(settings: fedsda.Settings) -> fedsda.Settings:
+    """Without what would need the sites' images here."""
+    sides = tuple(side for side in settings.sides if side in fedsda.SIDES_OF_SITES)
+    left_out = [side for side in settings.sides if side not in sides]
+    if not sides:
+        choice = ", ".join(fedsda.SIDES_OF_SITES)
+        raise UserError(f"--sides {','.join(left_out)}: cannot be had across sites; choose from {choice}")
+    if left_out:
+        print(f"across sites {' and '.join(left_out)} are left out, and so are measures of pictures", file=sys.stderr)
+    return dataclasses.replace(settings, sides=sides)
 
 
 class _Work:
@@ -83,18 +126,15 @@ class _Work:
         values: dict[str, Any],
         settings: fedsda.Settings,
         pool: Pool,
-        measured: stains.Stains,
-        separation: StainSettings,
+        place: Place,
         engine: Engine,
     ) -> None:
         self._values, self._settings, self._pool, self._engine = values, settings, pool, engine
-        self._measured, self._separation = measured, separation
-        found = images.formats_of(pool.table.path)
-        self._formats = tuple(name for name in images.FORMATS if name in found or name == "png")  # made images are PNG
+        self._place = place
         network = Network(settings.model, settings.size, 3, settings.head, settings.freeze, values["weights"])
         self.inputs = Inputs(
-            network, classes=len(pool.classes), formats=self._formats, cache=CACHE / "features", augmentations={},
-            held_bytes=_HELD if values["engine"] == "in-process" else 0,
+            network, classes=len(pool.classes), formats=pool.formats, cache=CACHE / "features", augmentations={},
+            held_bytes=_HELD if values["engine"] == "in-process" else 0, whole=bool(engine.sites),
         )  # fmt: skip
         self._rounds = Rounds(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
         self._aggregation = pick(Aggregation, values)
@@ -138,9 +178,8 @@ class _Work:
     def _stain_model(self, fold: Fold, block: str, epochs: int = 0) -> Learned:
         key = (fold.name, block, epochs)
         if key not in self._learned:
-            matrices = self._measured.by_client(fold.train, fold.clients)
             without = "" if fold.name == FEDERATION else fold.name
-            self._learned[key] = self._diffusion.learn(fold.clients, matrices, block, without, epochs)
+            self._learned[key] = self._diffusion.learn(fold.clients, self._place.stocks(fold), block, without, epochs)
         return self._learned[key]
 
     def _images(self, fold: Fold) -> Sides:
@@ -148,7 +187,7 @@ class _Work:
             self._sides[fold.name] = Sides(
                 self._values,
                 fold,
-                self._separation,
+                self._place.align,
                 lambda: self._stain_model(fold, self._values["blocks"][0]).model,
                 functools.cache(lambda: self._learned_styles(fold)),
             )
@@ -156,7 +195,7 @@ class _Work:
 
     def _learned_styles(self, fold: Fold) -> LearnedStyles:
         assert self._style_transfer is not None  # asked for by the side ccst alone
-        return self._style_transfer.learn(fold, self._pool.key, self._formats)
+        return self._style_transfer.learn(fold, self._pool.key, self._pool.formats)
 
     def _run(self, method: str, side: str, fold: Fold, sided: Sided, seed: int) -> Record:
         weights, identity = self.inputs.initial(seed)
@@ -176,7 +215,10 @@ class _Work:
 
     def _train(self, run: Run, rules: Any, weights: list[np.ndarray], fold: Fold, sided: Sided, seed: int) -> None:
         self.inputs.prepare([*sided.train.path, *sided.test.path], "plain")
-        test = self._batches(sided.test, 0, 1, shuffle=False)
+        spec, tested = self.inputs.spec, sided.test
+        exam = Exam(
+            self._engine, self.inputs.model, spec, tested, lambda rows: self._batches(rows, 0, 1, shuffle=False)
+        )
 
         def client(place: int, name: str) -> Client:
             rows = sided.train[sided.train.client == name]
@@ -187,9 +229,8 @@ class _Work:
             return Client(name, batches)
 
         def evaluate(values: list[np.ndarray], number: int) -> dict[str, float]:
-            del number
-            self.inputs.model.set_weights(values)
-            return self._scores(test)
+            answers = exam.answers(values, last=number == self._settings.rounds)
+            return _scores(*answers) if answers else dict.fromkeys(fedsda.METRICS, np.nan)
 
         train(
             run, self._rounds.of(rules, self._aggregation, len(fold.clients)), weights,
@@ -204,9 +245,9 @@ class _Work:
             shuffle=shuffle,
         )  # fmt: skip
 
-    def _scores(self, dataset: Any) -> dict[str, float]:
-        labels, probabilities = classification.finite_predictions(self.inputs.model, dataset)
-        found = classification.scores(labels, probabilities)
-        if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
-            found["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))
-        return {metric: found[metric] for metric in fedsda.METRICS}
+
+def _scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
+    found = classification.scores(labels, probabilities)
+    if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
+        found["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))
+    return {metric: found[metric] for metric in fedsda.METRICS}

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from preprocessing import amplitude, stain
-from preprocessing.stain import StainSettings
+from preprocessing import amplitude
 from tffapps.data import made
 from tffapps.errors import UserError
 from tffapps.fedsda import SideFlags, ccst
@@ -34,6 +33,10 @@ class Sided:
     kept: int = 0  # images of the training table that are as they were
 
 
+# (training rows, a stain matrix for each) -> the path of each row's image now, and how many are as they were
+Align = Callable[[pd.DataFrame, np.ndarray], tuple[list[str], int]]
+
+
 class Sides:
     """One federation's images."""
 
@@ -41,11 +44,11 @@ class Sides:
         self,
         values: dict[str, Any],
         fold: Fold,
-        separation: StainSettings,
+        align: Align,
         stain_model: Callable[[], StainModel],
         style_transfer: Callable[[], ccst.Learned],
     ) -> None:
-        self._values, self._fold, self._separation = values, fold, separation
+        self._values, self._fold, self._align = values, fold, align
         self._flags: SideFlags = pick(SideFlags, values)
         self._stain_model, self._style_transfer = stain_model, style_transfer
 
@@ -60,18 +63,8 @@ class Sides:
 
     def _fedsda(self, train: pd.DataFrame, test: pd.DataFrame, seed: int) -> Sided:
         """Algorithm 2: a K-th of each client's patches gets stains drawn from each client's distribution."""
-        model = self._stain_model()
-        matrices = model.draw(self._parts(train, seed), seed)
-
-        def align(images: np.ndarray, rows: Sequence[int]) -> list[np.ndarray | None]:
-            found = stain.separate(images, self._separation)
-            aligned = stain.compose(matrices[list(rows)], found.densities)
-            return [image if ok else None for image, ok in zip(aligned, found.ok)]
-
-        settings = {"side": "fedsda", "version": 1, **dataclasses.asdict(self._separation)}
-        parameters = matrices.reshape(len(train), -1).tolist()
-        paths = self._made(train, parameters, align, settings, "stain alignment")
-        kept = sum(path == source for path, source in zip(paths, train.source))
+        matrices = self._stain_model().draw(self._parts(train, seed), seed)
+        paths, kept = self._align(train, matrices)
         key = hashlib.sha256(matrices.tobytes()).hexdigest()[:16]
         return Sided(train.assign(path=paths), test, key, kept)
 

@@ -11,22 +11,16 @@ import numpy as np
 import pandas as pd
 
 from models import stain_diffusion
-from preprocessing import stain
-from preprocessing.stain import StainSettings
-from tffapps.data import tissue, wilds
-from tffapps.data.made import stacks
-from tffapps.evaluation.image_quality import ssim
+from tffapps.data import wilds
 from tffapps.fedsda import METRICS, paper
-from tffapps.fedsda.data import FEDERATION, Fold, Pool
-from tffapps.fedsda.diffusion import Learned, distances_between
+from tffapps.fedsda.data import FEDERATION, Pool
+from tffapps.fedsda.diffusion import Learned
 from tffapps.fedsda.stains import Stains
 from tffapps.files import short
 from tffapps.results import over_seeds, write_table
 
 if TYPE_CHECKING:
     from tffapps.fedsda.runs import Record
-
-_RECONSTRUCTED = 200  # patches of each client that are separated and composed again
 
 
 def say_unmeasured(measured: Stains, folder: pathlib.Path) -> None:
@@ -45,23 +39,22 @@ def say_unmeasured(measured: Stains, folder: pathlib.Path) -> None:
 def write_all(
     folder: pathlib.Path,
     pool: Pool,
-    fold: Fold,
-    measured: Stains,
-    separation: StainSettings,
+    separation: Sequence[dict[str, Any]],
     records: Sequence[Record],
     stain_models: Sequence[Learned],
+    between: Sequence[float],
     quality: dict[str, Any],
     what_ran: dict[str, str],
 ) -> None:
+    """`separation` has a row for each client, `between` the distances between clients' stains, every two."""
     scores = _scores(records)
     everyone = scores[scores.fold == FEDERATION].drop(columns="fold")
     write_table(folder / "data.csv", wilds.distribution(pool.table), data=what_ran["data"])
-    write_table(folder / "separation.csv", separation_table(pool, fold, measured, separation), data=what_ran["data"])
+    write_table(folder / "separation.csv", pd.DataFrame(separation), data=what_ran["data"])
     write_table(folder / "table2_optimisers.csv", table2(everyone), **what_ran)
     if quality:
         write_table(folder / "table3_alignment.csv", table3(everyone, quality), **what_ran)
     if stain_models:
-        between = distances_between(measured.by_client(fold.train, fold.clients))
         about = {name: what_ran[name] for name in ("data", "profile")}
         write_table(folder / "table1_diffusion.csv", table1(stain_models, between), **about)
         write_table(folder / "rounds_vs_epochs.csv", rounds_vs_epochs(stain_models), **about)
@@ -140,37 +133,3 @@ def _with_areas(table: pd.DataFrame) -> pd.DataFrame:
         keys = zip(table.method, table.side)
         table[name] = [paper.AREAS[key][place] if key in paper.AREAS else None for key in keys]
     return table
-
-
-def separation_table(pool: Pool, fold: Fold, measured: Stains, separation: StainSettings) -> pd.DataFrame:
-    """By client: how many patches could be separated, how well they come back, and how far from the truth (drawn)."""
-    rows = []
-    for client in fold.clients:
-        table = fold.train[fold.train.client == client]
-        own = measured.rows(table)
-        row: dict[str, Any] = {
-            "client": client, "patches": len(own), "separated": int(measured.ok[own].sum()),
-            "not_separated": measured.kinds(own),
-        }  # fmt: skip
-        good = table[measured.ok[own]]
-        if pool.truth is not None:
-            true = tissue.as_matrices(pool.truth.loc[good.path])
-            row |= dict(zip(("h_degrees", "e_degrees"), np.nanmedian(_angles(measured.of(table), true), axis=0)))
-        row["reconstruction_ssim"] = _reconstruction(list(good.path[:_RECONSTRUCTED]), separation)
-        rows.append(row | {"method": separation.method, "lambda": separation.lambda_matrix})
-    return pd.DataFrame(rows)
-
-
-def _angles(found: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Degrees (n, 2) between the columns."""
-    cosines = (found * true).sum(axis=1) / np.linalg.norm(true, axis=1)
-    return np.degrees(np.arccos(np.clip(cosines, -1, 1)))
-
-
-def _reconstruction(paths: list[str], separation: StainSettings) -> float:
-    """Mean SSIM of patches composed from their own stains and densities."""
-    similar: list[float] = []
-    for _, images in stacks(paths, rejects={}):
-        found = stain.separate(images, separation)
-        similar += ssim(images, stain.compose(found.matrices, found.densities)).tolist()
-    return float(np.mean(similar))

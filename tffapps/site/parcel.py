@@ -28,7 +28,7 @@ class Parcel:
 
     def to_bytes(self) -> bytes:
         content = io.BytesIO()
-        words = np.frombuffer(json.dumps(self.words, sort_keys=True).encode(), np.uint8)
+        words = np.frombuffer(json.dumps(self.words).encode(), np.uint8)
         np.savez(content, **{_WORDS: words, **self.arrays})
         return content.getvalue() + _END
 

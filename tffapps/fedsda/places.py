@@ -1,0 +1,117 @@
+"""Stains are measured and patches aligned where the patches are: on this machine, or each site's at that site."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from preprocessing.stain import StainSettings
+from tffapps.engine import Engine
+from tffapps.errors import UserError
+from tffapps.fedsda import aligning, separation
+from tffapps.fedsda.data import CACHE, PLACE, Fold
+from tffapps.fedsda.stains import Stains
+from tffapps.fedsda.stock import AtItsSite, Held, Stock
+from tffapps.site import chores
+from tffapps.site.parcel import Parcel
+
+
+class Place(Protocol):
+    def stocks(self, fold: Fold) -> list[Stock]:
+        """The stains of each client's training patches."""
+
+    def separation(self, fold: Fold) -> list[dict[str, Any]]:
+        """The rows of `separation.csv`."""
+
+    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> tuple[list[str], int]:
+        """The path of each row's patch under its matrix (n, 3, 2), and how many patches are as they were."""
+
+
+class OneMachine:
+    """With everybody's patches, whose stains are measured."""
+
+    def __init__(self, measured: Stains, settings: StainSettings, truth: pd.DataFrame | None = None) -> None:
+        self._measured, self._settings, self._truth = measured, settings, truth
+
+    def stocks(self, fold: Fold) -> list[Stock]:
+        return [Held(matrices) for matrices in self._measured.by_client(fold.train, fold.clients)]
+
+    def separation(self, fold: Fold) -> list[dict[str, Any]]:
+        tables = {client: fold.train[fold.train.client == client] for client in fold.clients}
+        return [
+            {"client": client, **separation.row(table, self._measured, self._settings, self._truth)}
+            for client, table in tables.items()
+        ]
+
+    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> tuple[list[str], int]:
+        paths = aligning.aligned(list(rows.source), matrices, self._settings, CACHE)
+        return paths, sum(path == source for path, source in zip(paths, rows.source))
+
+
+class AtSites:
+    """Each site measures and aligns its own patches when asked; see `tffapps.fedsda.chores`."""
+
+    def __init__(self, engine: Engine, settings: StainSettings) -> None:
+        self._engine, self._settings = engine, settings
+        self._stocks: dict[str, list[AtItsSite]] = {}
+
+    def stocks(self, fold: Fold) -> list[Stock]:
+        found = self._measured(fold)
+        for stock in found:
+            if not stock.count:
+                why = stock.answer.words["row"]["not_separated"]
+                raise UserError(
+                    f"{stock.site}: the stains of none of its training patches can be measured ({why}); "
+                    "leave the site out, or use --sides none"
+                )
+        return list(found)
+
+    def separation(self, fold: Fold) -> list[dict[str, Any]]:
+        return [{"client": stock.site, **stock.answer.words["row"]} for stock in self._measured(fold)]
+
+    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> tuple[list[str], int]:
+        clients = rows.client.to_numpy()
+        places = {site: np.flatnonzero(clients == site) for site in dict.fromkeys(clients)}
+        requests = {
+            site: self._request("alignment", site, rows.iloc[own], {"matrices": matrices[own]})
+            for site, own in places.items()
+        }
+        answers = self._engine.ask(requests)
+        paths = np.empty(len(rows), object)
+        for site, own in places.items():
+            paths[own] = [chores.made_path(requests[site].identity, number) for number in range(len(own))]
+        return list(paths), sum(int(answer.words["kept"]) for answer in answers.values())
+
+    def _measured(self, fold: Fold) -> list[AtItsSite]:
+        if fold.name not in self._stocks:
+            requests = {
+                site: self._request("stains", site, fold.train[fold.train.client == site]) for site in fold.clients
+            }
+            answers = self._engine.ask(requests)
+            self._stocks[fold.name] = found = [
+                AtItsSite(self._engine, site, requests[site], answers[site]) for site in fold.clients
+            ]
+            for stock in found:
+                row = stock.answer.words["row"]
+                if row["not_separated"]:
+                    print(
+                        f"{stock.site}: {row['patches'] - row['separated']} of {row['patches']} training patches keep "
+                        f"their stains ({row['not_separated']})",
+                        file=sys.stderr,
+                    )
+        return self._stocks[fold.name]
+
+    def _request(
+        self, chore: str, site: str, rows: pd.DataFrame, arrays: Mapping[str, np.ndarray] | None = None
+    ) -> Parcel:
+        words = {
+            chores.CHORE: chore,
+            "separation": dataclasses.asdict(self._settings),
+            "data": self._engine.sites[site]["fingerprint"],
+        }
+        return Parcel(words, {"rows": rows[PLACE].to_numpy(np.int64), **(arrays or {})})

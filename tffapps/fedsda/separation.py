@@ -1,0 +1,46 @@
+"""How well a client's patches come apart into stains and densities: the rows of `separation.csv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from preprocessing import stain
+from preprocessing.stain import StainSettings
+from tffapps.data import tissue
+from tffapps.data.made import stacks
+from tffapps.evaluation.image_quality import ssim
+from tffapps.fedsda.stains import Stains
+
+_RECONSTRUCTED = 200  # patches of each client that are separated and composed again
+
+
+def row(table: pd.DataFrame, measured: Stains, settings: StainSettings, truth: pd.DataFrame | None = None) -> dict:
+    """How many of a client's patches could be separated, how well they come back, and how far from the `truth`."""
+    own = measured.rows(table)
+    found: dict[str, Any] = {
+        "patches": len(own), "separated": int(measured.ok[own].sum()), "not_separated": measured.kinds(own),
+    }  # fmt: skip
+    good = table[measured.ok[own]]
+    if truth is not None:
+        true = tissue.as_matrices(truth.loc[good.path])
+        found |= dict(zip(("h_degrees", "e_degrees"), np.nanmedian(_angles(measured.of(table), true), axis=0)))
+    found["reconstruction_ssim"] = _reconstruction(list(good.path[:_RECONSTRUCTED]), settings)
+    return found | {"method": settings.method, "lambda": settings.lambda_matrix}
+
+
+def _angles(found: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Degrees (n, 2) between the columns."""
+    cosines = (found * true).sum(axis=1) / np.linalg.norm(true, axis=1)
+    return np.degrees(np.arccos(np.clip(cosines, -1, 1)))
+
+
+def _reconstruction(paths: list[str], separation: StainSettings) -> float:
+    """Mean SSIM of patches composed from their own stains and densities."""
+    similar: list[float] = []
+    for _, images in stacks(paths, rejects={}):
+        found = stain.separate(images, separation)
+        similar += ssim(images, stain.compose(found.matrices, found.densities)).tolist()
+    return float(np.mean(similar)) if similar else float("nan")
