@@ -12,7 +12,9 @@ COUNTS = (110, 84, 66, 140)  # of the four classes to train with, as unlike as t
 
 
 def entries(split, counts, **more):
-    labels = [label for label, count in enumerate(counts) for _ in range(count)]
+    """`counts` are in the order of CLASSES."""
+    codes = [chaoyang.CODES.index(label) for label in chaoyang.CLASSES]
+    labels = [code for code, count in zip(codes, counts) for _ in range(count)]
     return [{"name": f"{split}/{number}.JPG", "label": label, **more} for number, label in enumerate(labels)]
 
 
@@ -42,7 +44,7 @@ def test_the_entries_become_a_manifest(tmp_path):
     table = chaoyang.read(root)
     assert list(table.columns) == list(manifests.COLUMNS)
     assert table.path[0] == str(root / "train/0.JPG")
-    assert list(table.label[:4]) == ["adenocarcinoma", "normal", "adenoma", "serrated"]
+    assert list(table.label[:4]) == ["adenoma", "normal", "adenocarcinoma", "serrated"]  # as published
     assert list(table.label[4:]) == list(chaoyang.CLASSES)
     assert list(table.split) == ["train"] * 4 + ["test"] * 4
     manifests.check(table, labels=chaoyang.CLASSES)
@@ -65,7 +67,7 @@ def test_one_of_three_annotators_is_drawn_for_each_image(tmp_path):
     root = lay_out(tmp_path, three(train), three(test))
     table = chaoyang.read(root, seed=5)
     right = [row["label"] for row in train + test]
-    found = [chaoyang.CLASSES.index(label) for label in table.label]
+    found = [chaoyang.CODES.index(label) for label in table.label]
     chosen = pd.Series([(label - true) % 4 for label, true in zip(found, right)])
     assert set(chosen) == {0, 1, 2}
     assert chosen.value_counts(normalize=True).between(0.29, 0.38).all()

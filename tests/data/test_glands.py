@@ -65,7 +65,7 @@ def said(folder, split):
     """What the annotators say, (images, 3), and the true labels, (images, 1)."""
     entries = json.loads((folder / f"{split}.json").read_text())
     labels = glands.true_labels(folder).loc[[str(folder / entry["name"]) for entry in entries]].label
-    right = np.array([chaoyang.CLASSES.index(label) for label in labels])[:, None]
+    right = np.array([chaoyang.CODES.index(label) for label in labels])[:, None]
     return np.array([[entry[name] for name in chaoyang.ANNOTATORS] for entry in entries]), right
 
 

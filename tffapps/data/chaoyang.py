@@ -26,7 +26,8 @@ from tffapps.data.folders import from_folders
 from tffapps.data.manifest import COLUMNS, ONLY_CLIENT, SPLITS, natural_key
 from tffapps.errors import UserError
 
-CLASSES = ("normal", "serrated", "adenoma", "adenocarcinoma")  # labels 0 to 3
+CLASSES = ("normal", "serrated", "adenoma", "adenocarcinoma")  # in the order of the paper's clients
+CODES = ("normal", "serrated", "adenocarcinoma", "adenoma")  # what the labels 0 to 3 of the published files mean
 CLIENTS = ("client1", "client2", "client3", "client4")  # each rich in the class of its number
 SERVER = "server"
 ANNOTATORS = ("label_A", "label_B", "label_C")
@@ -47,7 +48,7 @@ def read(root: Path, seed: int = 0) -> pd.DataFrame:
         names, labels = _entries(file, np.random.default_rng([seed, number]))
         paths = [os.path.join(root, name) for name in names]
         _check_files(file, names, paths)
-        tables.append(_table(paths, [CLASSES[label] for label in labels], split))
+        tables.append(_table(paths, [CODES[label] for label in labels], split))
     return _checked(root, pd.concat(tables, ignore_index=True), _EXPECTED)
 
 
@@ -137,7 +138,7 @@ def _entry(entry: Any, chosen: int, place: str) -> tuple[str, int]:
         raise UserError(f"{place} has the name {entry['name']!r}; give the path of its file below the folder")
     for key in wanted:
         if type(entry[key]) is not int or not 0 <= entry[key] < len(CLASSES):  # true is not 1 here
-            meaning = ", ".join(f"{number} {label}" for number, label in enumerate(CLASSES))
+            meaning = ", ".join(f"{number} {label}" for number, label in enumerate(CODES))
             raise UserError(f"{place} ({entry['name']}) has {key} {entry[key]!r}; it must be one of {meaning}")
     return entry["name"], entry[wanted[chosen % len(wanted)]]
 

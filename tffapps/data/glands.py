@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from tffapps.data import glands_drawing, tissue_drawing
-from tffapps.data.chaoyang import ANNOTATORS, CLASSES
+from tffapps.data.chaoyang import ANNOTATORS, CLASSES, CODES
 from tffapps.data.standin import Item, write
 from tffapps.data.tissue import centre_stains
 from tffapps.errors import UserError
@@ -116,7 +116,8 @@ def _entries(truth: pd.DataFrame, noise: float, seed: list[int]) -> str:
     right = np.array([CLASSES.index(label) for label in truth.label])[:, None]
     wrong = rng.random((len(truth), len(ANNOTATORS))) < noise
     said = (right + wrong * rng.integers(1, len(CLASSES), wrong.shape)) % len(CLASSES)
-    entries = [{"name": name, **dict(zip(ANNOTATORS, row))} for name, row in zip(truth.path, said.tolist())]
+    codes = np.array([CODES.index(label) for label in CLASSES])[said]
+    entries = [{"name": name, **dict(zip(ANNOTATORS, row))} for name, row in zip(truth.path, codes.tolist())]
     return json.dumps(entries, indent=1) + "\n"
 
 
