@@ -4,7 +4,8 @@ import pytest
 
 from tffapps import cli
 from tffapps.data import chaoyang, glands
-from tffapps.fnst import APP, data
+from tffapps.fnst import APP, StyleFlags, data
+from tffapps.settings import pick
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +26,19 @@ def away(tmp_path, monkeypatch):
     return tmp_path
 
 
+def styler_of(*flags):
+    from tffapps.fnst.styler import Styler
+
+    return Styler(pick(StyleFlags, cli.parse(APP, ["--profile", "smoke", *flags])))
+
+
 @pytest.fixture(scope="session")
-def exchange():
+def styler():
+    return styler_of()
+
+
+@pytest.fixture(scope="session")
+def exchange(styler):
     from tffapps.fnst.exchange import Exchange
 
-    return Exchange(cli.parse(APP, ["--profile", "smoke"]))
+    return Exchange(styler)

@@ -17,15 +17,15 @@ def test_ranks_are_counted_with_ties_in_the_middle():
     assert row["median_rank"] == 2.5 and row["first"] == pytest.approx(1 / 3) and row["first_five"] == 1
 
 
-def test_the_image_found_has_nearly_the_gram_matrices_given(exchange, pool):
-    images = exchange.read(pool.sites(2, 0).of("client1", "normal").path)[:3]
-    matrices = gram.grams(gram.taps(exchange.encoder), images)
-    found, losses = invert(exchange, matrices, 32, steps=150)
+def test_the_image_found_has_nearly_the_gram_matrices_given(styler, pool):
+    images = styler.read(pool.sites(2, 0).of("client1", "normal").path)[:3]
+    matrices = gram.grams(gram.taps(styler.encoder), images)
+    found, losses = invert(styler, matrices, 32, steps=150)
     assert found.shape == images.shape and (losses.style_end < 0.1 * losses.style_start).all()
 
 
-def test_suspects_at_hand_are_found_out_and_chance_is_said(exchange, pool):
-    result = attack(exchange, pool.sites(2, 0), VALUES)
+def test_suspects_at_hand_are_found_out_and_chance_is_said(styler, pool):
+    result = attack(styler, pool.sites(2, 0), VALUES)
     table = result.table.set_index(["attack", "how"])
     exact = table.loc[("suspects at hand, the very files", "nearest Gram matrices")]
     assert exact["first"] == 1 and exact["median_rank"] == 1 and np.isnan(exact.ssim_own)

@@ -6,7 +6,7 @@ import pytest
 from preprocessing import gram_files
 from preprocessing.style_settings import LAYERS
 from tffapps.errors import UserError
-from tffapps.fnst.dispatch import dispatch
+from tffapps.fnst.dispatch import dispatch, sent_file
 
 WIDTH = 2
 
@@ -59,3 +59,9 @@ def test_another_vgg_and_a_wrong_name_are_refused(tmp_path):
     file.rename(file.with_name("y.npz"))
     with pytest.raises(UserError, match="holds styles of x"):
         dispatch(tmp_path, {"b": ["x"]}, WIDTH)
+
+
+def test_no_name_leads_out_of_the_folder(tmp_path):
+    """Across sites both are what a site calls them."""
+    file = sent_file(tmp_path, "..", "../../x")
+    assert file.resolve().parents[2] == tmp_path.resolve() and file.parent.parent == tmp_path / "sent"

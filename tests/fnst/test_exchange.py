@@ -5,14 +5,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from preprocessing import gram, gram_files
+from preprocessing import gram, gram_files, style_transfer
 from preprocessing.style_settings import LAYERS
-from tffapps import cli
+from tests.fnst.conftest import styler_of
 from tffapps.errors import UserError
-from tffapps.fnst import APP, Augmentation
+from tffapps.fnst import Augmentation
 from tffapps.fnst import exchange as module
 from tffapps.fnst.data import Sites
-from tffapps.fnst.exchange import Exchange, rare_and_rich
+from tffapps.fnst.exchange import rare_and_rich
 from tffapps.fnst.runs import repeated
 
 S2C2 = Augmentation(2, 2)
@@ -77,7 +77,7 @@ def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool,
     ((folder, wanted, width, sha256),) = calls
     assert set(wanted) == {"client1", "client2", "client3", "client4"}
     assert {label for labels in wanted.values() for label in labels} == set(pool.classes)
-    assert width == 4 and sha256 == gram.fingerprint(exchange.encoder)
+    assert width == 4 and sha256 == gram.fingerprint(exchange.styler.encoder)
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) == 4 + 12
     for file in files:
@@ -86,40 +86,40 @@ def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool,
         gram_files.load(file, width, sha256)  # refuses anything that is not F Fᵀ of the right shape
 
 
-def test_what_is_sent_is_the_style_of_the_images_chosen(exchange, pool, away):
+def test_what_is_sent_is_the_style_of_the_images_chosen(styler, pool, away):
     rows = pool.sites(2, 0).of("client2", "serrated")
-    file = exchange.send(away, "client2", rows, "serrated", 3, seed=1)
-    sent = gram_files.load(file, 4)
-    images = exchange.style_images(rows, 3, seed=1)
+    styler.measure(away / "sent.npz", rows, "serrated", 3, seed=1)
+    sent = gram_files.load(away / "sent.npz", 4)
+    images = styler.style_images(rows, 3, seed=1)
     assert len(sent) == 3 and sent.label == "serrated" and sent.weights == "random"
-    for matrix, expected in zip(sent.matrices, gram.grams(gram.taps(exchange.encoder), images)):
+    for matrix, expected in zip(sent.matrices, gram.grams(gram.taps(styler.encoder), images)):
         np.testing.assert_allclose(matrix, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_images_are_made_once(made, exchange, pool, monkeypatch):
     found, place = made
     monkeypatch.chdir(place)
-    monkeypatch.setattr(module.style_transfer, "transfer", None)  # would fail if it were needed
+    monkeypatch.setattr(style_transfer, "transfer", None)  # would fail if it were needed
     again = exchange.make(pool.sites(2, 0), S2C2, seed=0)
     assert again.key == found.key and again.table.equals(found.table)
 
 
-def test_images_move_towards_the_style(made, exchange, pool, monkeypatch):
+def test_images_move_towards_the_style(made, styler, pool, monkeypatch):
     """More steps: the made images' Gram matrices come nearer to those received."""
     found, place = made
     monkeypatch.chdir(place)
-    patient = Exchange(cli.parse(APP, ["--profile", "smoke", "--style-steps", "60"]))
     delivery = found.deliveries[0]
-    rows = pool.sites(2, 0).of(delivery.receiver, delivery.label)
-    after = patient.synthesise(rows, delivery)
-    wanted = gram_files.load(delivery.file, 4)
+    contents = pool.sites(2, 0).of(delivery.receiver, delivery.label).path.to_numpy()
+    wanted = styler.load(delivery.file)
+    after = styler_of("--style-steps", "60").make(contents, wanted, "more steps")
+    content, style = style_transfer.all_pairs(len(contents), len(wanted)).T
 
-    def far(paths, styles):
-        own = gram.grams(gram.taps(exchange.encoder), exchange.read(paths))
+    def far(paths):
+        own = gram.grams(gram.taps(styler.encoder), styler.read(paths))
         parts = zip(own, wanted.matrices)
-        return sum(np.square(a - b[styles]).sum(axis=(1, 2)) / np.square(b).sum() for a, b in parts)
+        return sum(np.square(a - b[style]).sum(axis=(1, 2)) / np.square(b).sum() for a, b in parts)
 
-    before, now = far(after.content, after["style"]), far(after.path, after["style"])
+    before, now = far(contents[content]), far(after)
     assert (now < before).all() and now.sum() < 0.5 * before.sum()
 
 
@@ -145,7 +145,7 @@ def test_augmentations_are_written_as_in_the_paper(text):
 
 def test_chosen_weights_reach_style_transfer():
     flags = ["--style-weight", "3", "--content-weight", "0.5", "--style-learning-rate", "0.1"]
-    settings = Exchange(cli.parse(APP, ["--profile", "smoke", *flags])).settings
+    settings = styler_of(*flags).settings
     assert (settings.style_weight, settings.content_weight, settings.learning_rate) == (3, 0.5, 0.1)
-    usual = Exchange(cli.parse(APP, ["--profile", "smoke"])).settings
+    usual = styler_of().settings
     assert (usual.style_weight, usual.content_weight, usual.learning_rate) == (10, 1, 0.005)

@@ -16,21 +16,21 @@ def test_fewer_points_than_asked_for_and_equal_points():
     assert sorted(farthest(np.zeros((3, 2)), 5, first=1).tolist()) == [0, 1, 2]
 
 
-def test_a_shorter_choice_begins_a_longer_one(exchange, pool):
-    images = exchange.read(pool.sites(2, 0).of("client1", "normal").path)
+def test_a_shorter_choice_begins_a_longer_one(styler, pool):
+    images = styler.read(pool.sites(2, 0).of("client1", "normal").path)
     for how in ("diverse", "random"):
-        longer = choose(exchange.encoder, images, 6, how, seed=3)
-        assert choose(exchange.encoder, images, 3, how, seed=3).tolist() == longer[:3].tolist()
+        longer = choose(styler.encoder, images, 6, how, seed=3)
+        assert choose(styler.encoder, images, 3, how, seed=3).tolist() == longer[:3].tolist()
         assert len(set(longer.tolist())) == 6
 
 
-def test_a_diverse_choice_is_farther_apart_than_random_ones(exchange, pool):
-    images = exchange.read(pool.table.path[pool.table.split == "train"])
-    points = statistics(exchange.encoder, images)
+def test_a_diverse_choice_is_farther_apart_than_random_ones(styler, pool):
+    images = styler.read(pool.table.path[pool.table.split == "train"])
+    points = statistics(styler.encoder, images)
 
     def nearest(rows):
         apart = np.linalg.norm(points[rows][:, None] - points[rows], axis=2)
         return apart[np.triu_indices(len(rows), 1)].min()
 
-    diverse = nearest(choose(exchange.encoder, images, 5, "diverse", seed=0))
-    assert all(diverse > nearest(choose(exchange.encoder, images, 5, "random", seed=seed)) for seed in range(5))
+    diverse = nearest(choose(styler.encoder, images, 5, "diverse", seed=0))
+    assert all(diverse > nearest(choose(styler.encoder, images, 5, "random", seed=seed)) for seed in range(5))

@@ -1,7 +1,8 @@
 """FNST, `python -m tffapps.fnst`: colon patches, each site has all of one class and next to nothing of the others.
 
 Style images of the sites that have many, known by their Gram matrices alone, are given to the few images of the sites
-that have few: neural style transfer across sites, once, before the federation begins.
+that have few: neural style transfer across sites, once, before the federation begins. With --engine HOST:PORT,… the
+clients are sites, and each does its part where its images are.
   separate      each site trains alone (the paper's SL)
   centralised   all images in one place (CL)
   fedavg        a federation of the sites as they are (FL)
@@ -155,6 +156,7 @@ APP = cli.App(
     methods=METHODS,
     work=work,
     narrowed=(("rare", "rare"), ("augmentation", "augmentations")),
+    not_across_sites={"centralised": "no site has all the images"},
 )
 
 

@@ -23,7 +23,7 @@ from preprocessing import gram, style_transfer
 from preprocessing.style_settings import CONTENT_LAYER
 from tffapps.evaluation.image_quality import ssim
 from tffapps.fnst.data import Sites
-from tffapps.fnst.exchange import Exchange
+from tffapps.fnst.styler import Styler
 
 _SEED = 0
 _RATE = 0.005  # of Adam
@@ -40,18 +40,18 @@ class Attacked:
     found: np.ndarray  # what the attack made of their Gram matrices
 
 
-def attack(exchange: Exchange, sites: Sites, values: dict[str, Any]) -> Attacked:
+def attack(styler: Styler, sites: Sites, values: dict[str, Any]) -> Attacked:
     """On images of the first client's largest class, among all its images of that class."""
     client = sites.clients[0]
     label = str(sites.of(client).label.value_counts().index[0])
-    images = exchange.read(sites.of(client, label).path)
+    images = styler.read(sites.of(client, label).path)
     rng = np.random.default_rng(_SEED)
     images = images[rng.permutation(len(images))]
     count = min(values["attack_images"], len(images))
-    matrices = gram.grams(gram.taps(exchange.encoder), images[:count])
-    found, losses = invert(exchange, matrices, images.shape[1], values["attack_steps"])
+    matrices = gram.grams(gram.taps(styler.encoder), images[:count])
+    found, losses = invert(styler, matrices, images.shape[1], values["attack_steps"])
 
-    content = vgg.taps(exchange.encoder, [CONTENT_LAYER])
+    content = vgg.taps(styler.encoder, [CONTENT_LAYER])
     rows = [
         _row("image optimised", "nearest in pixels", _distances(_flat(found), _flat(images))),
         _row("image optimised", "nearest by SSIM", -_similarities(found, images)),
@@ -66,7 +66,7 @@ def attack(exchange: Exchange, sites: Sites, values: dict[str, Any]) -> Attacked
         (f"suspects at hand, as JPEGs of quality {_QUALITY}", np.stack([_jpeg(image) for image in images])),
         ("suspects at hand, turned by 90 degrees", np.rot90(images, axes=(1, 2)).copy()),
     ):
-        theirs = gram.grams(gram.taps(exchange.encoder), suspects)
+        theirs = gram.grams(gram.taps(styler.encoder), suspects)
         rows.append(_row(name, "nearest Gram matrices", _gram_distances(matrices, theirs)))
     own = ssim(images[:count], found)
     others = ssim(np.roll(images[:count], 1, axis=0), found)
@@ -81,19 +81,19 @@ def attack(exchange: Exchange, sites: Sites, values: dict[str, Any]) -> Attacked
 
 
 def invert(
-    exchange: Exchange, matrices: list[np.ndarray], size: int, steps: int
+    styler: Styler, matrices: list[np.ndarray], size: int, steps: int
 ) -> tuple[np.ndarray, style_transfer.Losses]:
     """An image for each of the Gram matrices: style transfer without content, from grey with a little noise.
 
     From white noise (the paper's start) what VGG-19 does not see stays noise, which makes the attack look harmless.
     """
     settings = dataclasses.replace(
-        exchange.settings, content_weight=0.0, init="content", steps=steps, optimizer="adam", learning_rate=_RATE
+        styler.settings, content_weight=0.0, init="content", steps=steps, optimizer="adam", learning_rate=_RATE
     )
     count = len(matrices[0])
     noise = np.random.default_rng(_SEED).normal(128, _NOISE, (count, size, size, 3))
     pairs = np.column_stack([np.arange(count)] * 2)
-    return style_transfer.transfer(exchange.encoder, np.rint(noise).astype(np.uint8), matrices, pairs, settings)
+    return style_transfer.transfer(styler.encoder, np.rint(noise).astype(np.uint8), matrices, pairs, settings)
 
 
 def _row(name: str, how: str, distances: np.ndarray) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Where the patches come from: Chaoyang's files, its classes as folders, sites of one's own, or the stand-in.
 
 Chaoyang has no sites: `imbalanced` shares it out as the paper does, anew for every number of rare images and every
-seed. Data that names its own clients keeps them, and --rare has no meaning.
+seed. Data that names its own clients keeps them, and --rare has no meaning; across sites, each site is a client.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pandas as pd
 from tffapps.data import chaoyang, glands, held_out, manifest, standin
 from tffapps.errors import UserError
 from tffapps.fnst import Augmentation
+from tffapps.site import published
 
 CACHE = pathlib.Path("data") / "cache"
 AS_GIVEN = 0  # the number of rare images where sites are given, not made
@@ -26,7 +27,7 @@ class Sites:
     """The training images of every client, and the test images of all."""
 
     rare: int  # images of every other class at a client
-    train: pd.DataFrame  # path, label, client
+    train: pd.DataFrame  # path, label, client; place too where they are at sites
     test: pd.DataFrame
 
     @property
@@ -41,10 +42,11 @@ class Sites:
 @dataclasses.dataclass(frozen=True)
 class Pool:
     name: str  # for the tables
-    table: pd.DataFrame  # path, label, client, split
+    table: pd.DataFrame  # path, label, client, split; place too where they are at sites
     classes: list[str]
     key: str  # changes with any image, label or client
     has_sites: bool  # its clients are its own
+    formats: tuple[str, ...] = ()  # of the images
 
     def codes(self, table: pd.DataFrame) -> np.ndarray:
         return np.array([self.classes.index(label) for label in table.label], np.int32)
@@ -60,16 +62,15 @@ class Pool:
 
 
 def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
-    from tffapps.data.unreadable import leave_out  # imports TensorFlow
+    from tffapps.data.images import formats_of  # imports TensorFlow
+    from tffapps.data.unreadable import leave_out
 
     name, table, has_sites = _read(values)
     manifest.check(table)
     given, table = len(table), leave_out(table, results / "rejected.csv", "patches")
     if len(table) < given:
         manifest.check(table)
-    for split in ("train", "test"):
-        if not (table.split == split).any():
-            raise UserError(f"--data: no patch is left to {split} with")
+    _check_splits(table, "--data")
     classes = list(chaoyang.CLASSES) if not has_sites else manifest.classes(table)
     if len(classes) < 2:
         raise UserError(f"--data: only one class ({classes[0]}); a classifier needs two or more")
@@ -79,7 +80,28 @@ def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
             "--data: only one client; styles travel between sites: give a manifest with a column client, "
             f"or {{train,test}}/<class>/* with the classes {', '.join(chaoyang.CLASSES)}, which are shared out"
         )
-    return Pool(name, table.reset_index(drop=True), classes, manifest.fingerprint(table), has_sites)
+    key, formats = manifest.fingerprint(table), formats_of(table.path)
+    return Pool(name, table.reset_index(drop=True), classes, key, has_sites, formats)
+
+
+def of_sites(sites: published.Sites) -> Pool:
+    """What the sites have published. Paths mean something there alone; `place` is a row's among all of its site's."""
+    from tffapps.data.images import FORMATS  # imports TensorFlow
+
+    if len(sites) < 2:
+        raise UserError("--engine: only one site; styles travel between sites: give two or more")
+    table = published.manifest(sites)
+    table = table.assign(place=table.groupby("client", sort=False).cumcount())
+    table = published.with_test(sites, table)
+    _check_splits(table, "--engine")
+    key, formats = published.fingerprint(sites), published.formats(sites, FORMATS)
+    return Pool(published.name(sites), table, manifest.classes(table), key, True, formats)
+
+
+def _check_splits(table: pd.DataFrame, flag: str) -> None:
+    for split in ("train", "test"):
+        if not (table.split == split).any():
+            raise UserError(f"{flag}: no patch is left to {split} with")
 
 
 def _read(values: dict[str, Any]) -> tuple[str, pd.DataFrame, bool]:

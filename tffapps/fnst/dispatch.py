@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from preprocessing import gram_files
 from tffapps.errors import UserError
-from tffapps.files import replacing
+from tffapps.files import as_name, replacing
 
 
 class Delivery(NamedTuple):
@@ -26,6 +26,11 @@ class Delivery(NamedTuple):
     styles: int
     bytes: int
     file: pathlib.Path
+
+
+def sent_file(folder: pathlib.Path, client: str, label: str) -> pathlib.Path:
+    """Where a client hands in the styles of a class. A name of either cannot lead out of the folder."""
+    return folder / "sent" / as_name(client) / f"{as_name(label)}.npz"
 
 
 def dispatch(
@@ -42,7 +47,7 @@ def dispatch(
             grams = gram_files.load(file, width, sha256)
         except gram_files.GramsRejected as rejected:
             raise UserError(f"{sender} sent what the server does not take: {rejected}") from None
-        if file.stem != grams.label:
+        if file.stem != as_name(grams.label):
             raise UserError(f"{file}: holds styles of {grams.label}; a file is named after its class")
         for receiver, labels in wanted.items():
             if grams.label in labels and receiver != sender:

@@ -4,7 +4,8 @@
     S images ── VGG-19 ── Gram matrices ──► checks, passes on ──► checks ── with its C images ── style transfer
                                                                              └► S · C images of the class, kept on disk
 
-No image leaves a client, made or real. Gram matrices are files, as they would be between hospitals.
+No image leaves a client, made or real. Gram matrices are files, as they would be between hospitals. What a client does
+is in `styler`; here all clients are in this process, in `across` they are sites.
 """
 
 from __future__ import annotations
@@ -12,28 +13,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-import cv2
-import numpy as np
 import pandas as pd
 
-from models import vgg
-from models.weights import WeightsError
-from preprocessing import gram, gram_files, style_transfer
-from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
-from tffapps.data import made
+from preprocessing import style_transfer
 from tffapps.errors import UserError
 from tffapps.files import as_name, from_name
-from tffapps.fnst import Augmentation, StyleFlags
+from tffapps.fnst import Augmentation
 from tffapps.fnst.data import CACHE, Sites
-from tffapps.fnst.dispatch import Delivery, dispatch
-from tffapps.fnst.select import choose
+from tffapps.fnst.dispatch import Delivery, dispatch, sent_file
+from tffapps.fnst.styler import Styler
 from tffapps.runs import key_of
-from tffapps.settings import pick
-
-VGG_SEED = 0  # of random weights: all clients have the same VGG
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,115 +37,54 @@ class Made:
 
 
 class Exchange:
-    """VGG-19 and what is done with it."""
+    """Between clients whose images are all here."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._flags: StyleFlags = pick(StyleFlags, values)
-        self.encoder = vgg.build(LAYERS[-1], self._flags.vgg_width)
-        try:
-            used = vgg.load(self.encoder, self._flags.vgg_weights, seed=VGG_SEED)
-        except WeightsError as error:
-            raise UserError(f"--vgg-weights: {error}") from error
-        self.weights = used.label
-        self._sha256 = gram.fingerprint(self.encoder)
-        given = {
-            "style_weight": self._flags.style_weight, "content_weight": self._flags.content_weight,
-            "learning_rate": self._flags.style_learning_rate,
-        }  # fmt: skip
-        chosen = {name: value for name, value in given.items() if value}
-        self.settings: StyleSettings = settings_for(
-            used.kind, init=self._flags.init, optimizer=self._flags.style_optimizer, steps=self._flags.style_steps,
-            **chosen,
-        )  # fmt: skip
+    def __init__(self, styler: Styler) -> None:
+        self.styler = styler
 
     def make(self, sites: Sites, augmentation: Augmentation, seed: int) -> Made:
         """What every client adds to its training images."""
         few, many = rare_and_rich(sites, augmentation)
         folder = self._folder(sites, augmentation, seed)
-        for client, labels in many.items():
-            for label in labels:
-                self.send(folder, client, sites.of(client, label), label, augmentation.styles, seed)
-        deliveries = dispatch(
-            folder, {as_name(name): labels for name, labels in few.items()}, self._flags.vgg_width, self._sha256
-        )
-        tables = [self.synthesise(sites.of(from_name(d.receiver), d.label), d) for d in deliveries]
-        if not tables:
+        self.hand_in(folder, sites, many, augmentation.styles, seed)
+        wanted = {as_name(name): labels for name, labels in few.items()}
+        deliveries = dispatch(folder, wanted, self.styler.flags.vgg_width, self.styler.sha256)
+        if not deliveries:
             raise UserError(
                 f"--augmentations {augmentation.name}: no class has more than {augmentation.contents} images at one "
                 f"client and 1 to {augmentation.contents} at another; choose other numbers"
             )
-        table = pd.concat(tables, ignore_index=True)
-        names = "\n".join(pathlib.Path(path).name for path in table.path)  # hashes of all that each depends on
-        return Made(table, deliveries, hashlib.sha256(names.encode()).hexdigest()[:16])
+        paths, key = self.synthesise(sites, deliveries)
+        tables = [_table(delivery, contents_of(sites, delivery), own) for delivery, own in zip(deliveries, paths)]
+        return Made(pd.concat(tables, ignore_index=True), deliveries, key)
 
-    def send(
-        self, folder: pathlib.Path, client: str, rows: pd.DataFrame, label: str, styles: int, seed: int
-    ) -> pathlib.Path:
-        """A client's part: the Gram matrices of its style images of a class, as a file for the server."""
-        images = self.style_images(rows, styles, seed)
-        file = folder / "sent" / as_name(client) / f"{label}.npz"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            gram_files.save(file, gram.measure(self.encoder, images, label, self.weights))
-        except gram_files.GramsRejected as rejected:
-            raise UserError(str(rejected)) from None
-        return file
+    def hand_in(
+        self, folder: pathlib.Path, sites: Sites, many: Mapping[str, Sequence[str]], styles: int, seed: int
+    ) -> None:
+        """Files for the server, of every client and class that it has many images of."""
+        for client, labels in many.items():
+            for label in labels:
+                file = sent_file(folder, client, label)
+                self.styler.measure(file, sites.of(client, label), label, styles, seed)
 
-    def style_images(self, rows: pd.DataFrame, styles: int, seed: int) -> np.ndarray:
-        images = self.read(rows.path)
-        return images[choose(self.encoder, images, styles, self._flags.select, seed)]
-
-    def synthesise(self, rows: pd.DataFrame, delivery: Delivery) -> pd.DataFrame:
-        """A receiving client's part: each of its images of the class in each of the styles."""
-        try:
-            grams = gram_files.load(delivery.file, self._flags.vgg_width, self._sha256)
-        except gram_files.GramsRejected as rejected:
-            raise UserError(str(rejected)) from None
-        pairs = style_transfer.all_pairs(len(rows), len(grams))
-        digests = [
-            hashlib.sha256(b"".join(level[style].tobytes() for level in grams.matrices)).hexdigest()
-            for style in range(len(grams))
-        ]
-
-        def transfer(images: np.ndarray, places: Sequence[int]) -> np.ndarray:
-            small = np.stack([resized(image, self._flags.style_size) for image in images])
-            own = np.column_stack([np.arange(len(small)), pairs[list(places), 1]])
-            return style_transfer.transfer(
-                self.encoder, small, grams.matrices, own, self.settings, grams.positions
-            )[0]  # fmt: skip
-
-        settings = {
-            "made": "fnst", "version": 1, "vgg": self._sha256, "size": self._flags.style_size,
-            "positions": list(grams.positions), **dataclasses.asdict(self.settings),
-        }  # fmt: skip
-        contents = [rows.path.iloc[content] for content in pairs[:, 0]]
-        receiver = from_name(delivery.receiver)
-        paths = made.made_paths(
-            contents, [digests[style] for style in pairs[:, 1]], transfer, settings, CACHE / "styled",
-            f"{receiver}, {delivery.label}",
-        )  # fmt: skip
-        return pd.DataFrame(
-            {
-                "path": paths, "label": delivery.label, "client": receiver,
-                "content": contents, "sender": from_name(delivery.sender), "style": pairs[:, 1],
-            }
-        )  # fmt: skip
-
-    def read(self, paths: Sequence[str] | pd.Series) -> np.ndarray:
-        """uint8 (n, size, size, 3)"""
-        paths, rejects = list(paths), dict[str, str]()
-        size = self._flags.style_size
-        images = np.zeros((len(paths), size, size, 3), np.uint8)
-        for places, stack in made.stacks(paths, rejects=rejects):
-            images[places] = [resized(image, size) for image in stack]
-        for path, reason in rejects.items():
-            raise UserError(f"{path}: {reason}; it could be read before: run the command again")
-        return images
+    def synthesise(self, sites: Sites, deliveries: Sequence[Delivery]) -> tuple[list[list[str]], str]:
+        """The paths of the images made with each delivery, and a key that changes with any of them."""
+        paths = []
+        for delivery in deliveries:
+            title = f"{from_name(delivery.receiver)}, {delivery.label}"
+            contents = contents_of(sites, delivery)
+            paths.append(self.styler.make(list(contents.path), self.styler.load(delivery.file), title))
+        # Their names are hashes of all that each depends on.
+        return paths, digest(pathlib.Path(path).name for own in paths for path in own)
 
     def _folder(self, sites: Sites, augmentation: Augmentation, seed: int) -> pathlib.Path:
-        chosen = [self._flags.select, self._flags.style_size, self._sha256, augmentation.name, seed]
-        images = hashlib.sha256("\n".join(sites.train.path + sites.train.client).encode()).hexdigest()
-        return CACHE / "grams" / key_of({"chosen": chosen, "images": images})
+        flags = self.styler.flags
+        chosen = [flags.select, flags.style_size, self.styler.sha256, augmentation.name, seed]
+        return CACHE / "grams" / key_of({"layout": 2, "chosen": chosen, "images": self.images(sites)})
+
+    def images(self, sites: Sites) -> str:
+        """Tells apart the images that clients may have."""
+        return hashlib.sha256("\n".join(sites.train.path + sites.train.client).encode()).hexdigest()
 
 
 def rare_and_rich(sites: Sites, augmentation: Augmentation) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -168,7 +98,21 @@ def rare_and_rich(sites: Sites, augmentation: Augmentation) -> tuple[dict[str, l
     return few, many
 
 
-def resized(image: np.ndarray, size: int) -> np.ndarray:
-    if image.shape[:2] == (size, size):
-        return image
-    return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
+def digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def contents_of(sites: Sites, delivery: Delivery) -> pd.DataFrame:
+    """The rows that are given the styles of a delivery."""
+    return sites.of(from_name(delivery.receiver), delivery.label)
+
+
+def _table(delivery: Delivery, contents: pd.DataFrame, paths: Sequence[str]) -> pd.DataFrame:
+    pairs = style_transfer.all_pairs(len(contents), delivery.styles)
+    return pd.DataFrame(
+        {
+            "path": paths, "label": delivery.label, "client": from_name(delivery.receiver),
+            "content": contents.path.to_numpy()[pairs[:, 0]], "sender": from_name(delivery.sender),
+            "style": pairs[:, 1],
+        }
+    )  # fmt: skip

@@ -14,7 +14,8 @@ from tffapps.figures import Canvas, picture
 from tffapps.fnst import AUGMENTED, Augmentation
 from tffapps.fnst.attack import Attacked
 from tffapps.fnst.data import Pool, Sites
-from tffapps.fnst.exchange import Exchange, Made
+from tffapps.fnst.exchange import Made
+from tffapps.fnst.styler import Styler
 from tffapps.fnst.tables import BEST, LAST, f1_per_class, scores_of
 
 if TYPE_CHECKING:
@@ -99,9 +100,7 @@ def _curves(path: pathlib.Path, curves: pd.DataFrame, classes: Sequence[str], ti
         canvas.axes[0, 0].legend(fontsize=7, frameon=False)
 
 
-def styled(
-    path: pathlib.Path, exchange: Exchange, pool: Pool, made: Mapping[tuple[str, int], Made], title: str
-) -> None:
+def styled(path: pathlib.Path, styler: Styler, pool: Pool, made: Mapping[tuple[str, int], Made], title: str) -> None:
     """Figure 3: content | style | result. No client sees such a sheet: content and style are at different sites."""
     (name, seed), one = next(iter(made.items()))
     augmentation = Augmentation.parse(name)
@@ -110,8 +109,8 @@ def styled(
     picked = [rows.iloc[place * (len(rows) - 1) // max(_ROWS - 1, 1)] for place, rows in enumerate(groups[:_ROWS])]
     with Canvas(path, len(picked), 3, width=1.5, height=1.55, title=title) as canvas:
         for line, row in zip(canvas.axes, picked):
-            styles = exchange.style_images(sites.of(row.sender, row.label), augmentation.styles, seed)
-            pictures = (*exchange.read([row.content]), styles[int(row["style"])], *exchange.read([row.path]))
+            styles = styler.style_images(sites.of(row.sender, row.label), augmentation.styles, seed)
+            pictures = (*styler.read([row.content]), styles[int(row["style"])], *styler.read([row.path]))
             for axes, image, text in zip(line, pictures, (row.client, row.sender, "made")):
                 picture(axes, image, text)
             line[0].set_ylabel(row.label, fontsize=8)

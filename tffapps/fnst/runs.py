@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,10 @@ import pandas as pd
 
 from tffapps import cli, fnst
 from tffapps.data import images
-from tffapps.engine import Engine, open_engine
+from tffapps.engine import Engine, addresses, open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
+from tffapps.evaluation.exam import Answers, Exam
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
@@ -21,10 +23,12 @@ from tffapps.federated.round import Round
 from tffapps.federated.rounds import Rounds
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
-from tffapps.fnst import Augmentation, data, figures, tables
+from tffapps.fnst import Augmentation, chores, data, figures, tables
+from tffapps.fnst.across import AcrossSites
 from tffapps.fnst.attack import attack
 from tffapps.fnst.data import AS_GIVEN, CACHE, Pool, Sites
 from tffapps.fnst.exchange import Exchange, Made, rare_and_rich
+from tffapps.fnst.styler import Styler
 from tffapps.inputs import Inputs, Network
 from tffapps.runs import Run, name_of
 from tffapps.settings import as_dict, pick
@@ -48,49 +52,64 @@ class Record:
 
 def run_all(values: dict[str, Any]) -> None:
     settings, folder = fnst.settings_of(values), fnst.APP.folder(values)
-    pool = data.load(values, folder)
     augmentations = [Augmentation.parse(text) for text in settings.augmentations]
-    if not pool.has_sites and set(fnst.AUGMENTED) & set(values["methods"]):
+    # Files that cannot be used are found before an engine is started; sites have looked at theirs.
+    local = None if addresses(values["engine"]) else data.load(values, folder)
+    if local is None:
+        values = _for_sites(values)
+    elif not local.has_sites and set(fnst.AUGMENTED) & set(values["methods"]):
         _check(augmentations, settings.rare)
     wants_styles = values["attack"] or "fnst" in values["methods"]
-    exchange = Exchange(values) if wants_styles else None  # first: a missing file of weights is not found out last
-    first = pool.sites(settings.rare[0], values["seeds"][0])
-    if values["min_clients"] > len(first.clients):
-        raise UserError(f"--min-clients {values['min_clients']}: there are only {len(first.clients)} clients")
-    with open_engine(values["engine"]) as engine:
-        work = _Work(values, settings, pool, exchange, engine)
+    # First: a missing file of weights is not found out last.
+    styler = Styler(pick(fnst.StyleFlags, values)) if wants_styles else None
+    with open_engine(values["engine"], cli.certificates(values)) as engine:
+        pool = local or data.of_sites(engine.sites)
+        first = pool.sites(settings.rare[0], values["seeds"][0])
+        if values["min_clients"] > len(first.clients):
+            raise UserError(f"--min-clients {values['min_clients']}: there are only {len(first.clients)} clients")
+        work = _Work(values, settings, pool, styler, engine)
         records = list(work.runs(augmentations))
-    attacked = attack(exchange, first, values) if exchange and values["attack"] else None
+    attacked = attack(styler, first, values) if styler and values["attack"] else None
     what_ran = {
         "data": pool.name,
         "profile": values["profile"],
         "weights": work.inputs.weights,
         "model": settings.model,
-        "vgg": f"{exchange.weights}, width {values['vgg_width']}" if exchange else "",
+        "vgg": f"{styler.weights}, width {values['vgg_width']}" if styler else "",
     }
     tables.write_all(folder, pool, first, records, work.made, attacked, what_ran)
     figures.draw_all(folder, pool, first, records, attacked, what_ran)
-    if exchange and work.made:
-        figures.styled(folder / "styled.png", exchange, pool, work.made, pool.name)
+    if styler and work.made and local:
+        figures.styled(folder / "styled.png", styler, pool, work.made, pool.name)
+
+
+def _for_sites(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings without what needs images here."""
+    chores.check_weights(pick(fnst.StyleFlags, values))
+    if values["attack"]:
+        print("the attack is left out: it looks at images, and these are at the sites", file=sys.stderr)
+    return {**values, "attack": False}
 
 
 class _Work:
     """All runs of one command: they share the network, its round and the images made."""
 
     def __init__(
-        self, values: dict[str, Any], settings: fnst.Settings, pool: Pool, exchange: Exchange | None, engine: Engine
+        self, values: dict[str, Any], settings: fnst.Settings, pool: Pool, styler: Styler | None, engine: Engine
     ) -> None:
         self._values, self._settings, self._pool, self._engine = values, settings, pool, engine
-        self._exchange = exchange
-        found = images.formats_of(pool.table.path)
-        formats = tuple(name for name in images.FORMATS if name in found or name == "png")  # made images are PNG
+        self._exchange: Exchange | None = None
+        if styler:
+            self._exchange = AcrossSites(styler, engine) if engine.sites else Exchange(styler)
+        formats = tuple(name for name in images.FORMATS if name in pool.formats or name == "png")  # made images are PNG
         network = Network(settings.model, settings.size, 3, settings.head, settings.freeze, values["weights"])
         self.inputs = Inputs(
             network, classes=len(pool.classes), formats=formats, cache=CACHE / "features", augmentations={},
-            held_bytes=_HELD if values["engine"] == "in-process" else 0,
+            held_bytes=_HELD if values["engine"] == "in-process" else 0, whole=bool(engine.sites),
         )  # fmt: skip
         self._rounds = Rounds(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
         self._aggregation = pick(Aggregation, values)
+        self._exams: dict[int, Exam] = {}  # by seed, where features are tested that each seed has of its own
         self.made: dict[tuple[str, int], Made] = {}  # augmentation and seed -> what clients made
 
     def runs(self, augmentations: list[Augmentation]) -> Iterator[Record]:
@@ -191,15 +210,13 @@ class _Work:
         tested = self._pool.table[self._pool.table.split == "test"]
         everything = [path for rows in (*clients.values(), tested) for path in rows.path]
         self.inputs.prepare(everything, "plain")
-        test = self._batches(tested, 0, 1, shuffle=False)
+        exam = self._exam(tested, seed)
 
         def client(place: int, name: str, rows: pd.DataFrame) -> Client:
             return Client(name, lambda number: self._batches(rows, stream(seed, number, place), epochs))
 
         def evaluate(values: list[np.ndarray], number: int) -> dict[str, float]:
-            del number
-            self.inputs.model.set_weights(values)
-            return self._scores(test)
+            return self._scores(exam.answers(values, last=number == rounds))
 
         train(
             run, round_, weights, [client(place, *pair) for place, pair in enumerate(clients.items())],
@@ -213,10 +230,22 @@ class _Work:
             shuffle=shuffle,
         )  # fmt: skip
 
-    def _scores(self, dataset: Any) -> dict[str, float]:
-        labels, probabilities = classification.finite_predictions(self.inputs.model, dataset)
-        found = classification.scores(labels, probabilities)
-        by_class = classification.per_class(labels, probabilities, self._pool.classes).f1
+    def _exam(self, tested: pd.DataFrame, seed: int) -> Exam:
+        place = seed if self.inputs.on_features else 0
+        if place not in self._exams:
+            self._exams[place] = Exam(
+                self._engine, self.inputs.model, self.inputs.spec, tested,
+                lambda rows: self._batches(rows, 0, 1, shuffle=False),
+            )  # fmt: skip
+        return self._exams[place]
+
+    def _scores(self, answers: Answers | None) -> dict[str, float]:
+        """Not known in a round in which a site with test images was away."""
+        classes = self._pool.classes
+        if answers is None:
+            return dict.fromkeys((*fnst.METRICS, *(f"f1_{label}" for label in classes)), float("nan"))
+        found = classification.scores(*answers)
+        by_class = classification.per_class(*answers, classes).f1
         return {
             **{metric: found[metric] for metric in fnst.METRICS},
             **{f"f1_{label}": float(value) for label, value in by_class.items()},

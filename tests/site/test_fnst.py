@@ -1,0 +1,283 @@
+"""`tffapps.fnst` with its clients at two sites, which measure styles and make images: the numbers of one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.applications import record, working_in
+from tests.conftest import largest_difference
+from tests.engine.closed import need_namespaces
+from tests.site.conftest import files
+from tests.site.federation import Member, listening_in
+from tffapps import cli
+from tffapps.data import chaoyang, glands
+from tffapps.errors import UserError
+from tffapps.fnst import APP, Augmentation, StyleFlags, chores, data
+from tffapps.fnst.across import AcrossSites
+from tffapps.fnst.styler import Styler
+from tffapps.site.parcel import Parcel
+
+SMALL = ["--profile=smoke", "--rounds=2", "--alone-epochs=1"]
+FLAGS = StyleFlags(vgg_width=4, style_size=32, style_steps=5, init="content")
+# Training images. With S2C2 each is rich in what the other has few of; adenocarcinoma is at one site alone.
+COUNTS = {
+    "a": {"adenocarcinoma": 9, "adenoma": 2, "normal": 8, "serrated": 5},
+    "b": {"adenoma": 9, "normal": 2, "serrated": 1},
+}
+MADE = {("a", "adenoma"): 2 * 2, ("b", "normal"): 2 * 2, ("b", "serrated"): 1 * 2}
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory) -> pathlib.Path:
+    """Patches of the clients a and b, in the order in which sites have them: by split and class."""
+    root = tmp_path_factory.mktemp("fnst")
+    table = chaoyang.read(glands.write_glands(root / "glands", train=16, test=4, size=32, noise=0.0, progress=False))
+    parts = []
+    for split in ("train", "test"):
+        for label in sorted(chaoyang.CLASSES):
+            own, start = table[(table.split == split) & (table.label == label)], 0
+            for client, counts in COUNTS.items():
+                count = counts.get(label, 0) if split == "train" else 2 * (label in counts)
+                parts.append(own[start : start + count].assign(client=client))
+                start += count
+    pd.concat(parts).to_csv(root / "all.csv", index=False)
+    return root / "all.csv"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> pathlib.Path:
+    """Where sites and coordinator work; whoever runs the same alone works elsewhere."""
+    return tmp_path_factory.mktemp("sites")
+
+
+@pytest.fixture(scope="module")
+def sites(manifest, folder, place):
+    need_namespaces()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(working_in(place))
+        members = [Member(manifest, folder, name) for name in COUNTS]
+        for member in members:
+            stack.callback(member.close)
+        yield members
+
+
+def flags(folder: pathlib.Path, *addresses: str) -> list[str]:
+    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
+    return ["--engine", ",".join(addresses), *(f"--{flag}={file}" for flag, file in shown)]
+
+
+@pytest.fixture(scope="module")
+def there(sites, folder, place):
+    """What all methods find across sites, and what came out of site a meanwhile."""
+    with listening_in(folder, sites[0]) as (address, _, outward):
+        assert cli.main(APP, [*SMALL, *flags(folder, address, sites[1].address), "--results=there"]) == 0
+    return place / "there/fnst", bytes(outward)
+
+
+@pytest.fixture(scope="module")
+def here(manifest, tmp_path_factory):
+    with working_in(tmp_path_factory.mktemp("alone")):
+        methods = "--methods=separate,fedavg,fnst,repeated"
+        assert cli.main(APP, [*SMALL, methods, "--no-attack", f"--data={manifest}", "--results=here"]) == 0
+        return pathlib.Path("here/fnst").resolve()
+
+
+RUNS = ("separate-a-seed0", "separate-b-seed0", "fedavg-seed0", "fnst-S2C2-seed0", "repeated-S2C2-seed0")
+
+
+def test_the_numbers_of_one_machine(here, there):
+    for name in RUNS:
+        one, other = (record(results, name) for results in (here, there[0]))
+        pd.testing.assert_frame_equal(other[0], one[0], atol=1e-4)
+        assert largest_difference(other[1], one[1]) < 1e-5, name
+    ends = {name: record(there[0], name)[1] for name in RUNS}
+    for name in RUNS[:2] + RUNS[3:]:
+        assert largest_difference(ends[name], ends["fedavg-seed0"]) > 1e-3, name
+    assert largest_difference(ends["fnst-S2C2-seed0"], ends["repeated-S2C2-seed0"]) > 1e-3
+
+
+def test_the_tables_of_one_machine(here, there):
+    names = sorted(file.name for file in there[0].glob("*.csv"))
+    assert names == sorted({file.name for file in here.glob("*.csv")} - {"rejected.csv"}) and len(names) == 6
+    for name in names:
+        one, other = (pd.read_csv(results / name) for results in (here, there[0]))
+        assert set(one.data) == {"all"} and set(other.data) == {"sites a, b"}
+        pd.testing.assert_frame_equal(other.drop(columns="data"), one.drop(columns="data"), atol=1e-4)
+    assert set(pd.read_csv(there[0] / "table3_fnst.csv").made) == {sum(MADE.values())}
+    assert {file.stem for file in there[0].glob("*.png")} == {"classes", "macro_f1", "f1_per_class"}
+
+
+def test_the_images_that_one_machine_makes(here, there, place):
+    made = list((place / "data/sites").rglob("files/0*"))
+    assert {file.resolve().name for file in made} == {
+        file.name for file in (here.parents[1] / "data/cache/styled").rglob("*.png")
+    }
+    assert len(made) == sum(MADE.values())
+
+
+def test_gram_matrices_leave_a_site_and_images_do_not(there, manifest, place):
+    heard = there[1]
+    (sent,) = (place / "data/sites/a").rglob("sent-0.npz")
+    assert sent.read_bytes()[1000:1200] in heard  # what does cross is heard
+    table = pd.read_csv(manifest)
+    paths = [pathlib.Path(path) for path in table.path[table.client == "a"]]
+    paths += list((place / "data/cache/styled").rglob("*.png"))
+    assert len(paths) > 40 and not any(path.read_bytes()[60:160] in heard for path in paths)
+
+
+def test_the_same_command_again_asks_for_nothing_new(there, sites, folder, place, capsys):
+    before = {file: file.stat().st_mtime_ns for file in (place / "data/sites").rglob("answer")}
+    again = [*SMALL, "--methods=fnst", *flags(folder, *(site.address for site in sites)), "--results=there"]
+    tables = (there[0] / "table3_fnst.csv").read_text()
+    assert cli.main(APP, again) == 0
+    assert {file: file.stat().st_mtime_ns for file in (place / "data/sites").rglob("answer")} == before
+    assert len(before) == 4  # two sites, each asked for styles and for images
+    assert "the attack is left out: it looks at images, and these are at the sites" in capsys.readouterr().err
+    shown = pd.read_csv(there[0] / "table3_fnst.csv")
+    assert set(shown.method) == {"fnst"} and shown.macro_f1.iloc[-1] == pytest.approx(
+        record(there[0], "fnst-S2C2-seed0")[0].macro_f1.iloc[-1], abs=1e-5
+    )
+    (there[0] / "table3_fnst.csv").write_text(tables)
+
+
+def test_no_image_is_read_here(sites, folder, tmp_path):
+    """A frozen base stores features of images, and those of the sites cannot be had: whole images are used."""
+    where = flags(folder, *(site.address for site in sites))
+    with working_in(tmp_path):
+        assert cli.main(APP, ["--profile=smoke", "--rounds=1", "--methods=fedavg", "--freeze=yes", *where]) == 0
+        rounds, weights = record(tmp_path / "results/fnst", "fedavg-seed0")
+        assert list(rounds.clients) == [2] and len(weights) > 4  # not the head alone
+        assert not (tmp_path / "data").exists()
+
+
+def changed(request: Parcel, **words) -> Parcel:
+    return Parcel({**request.words, **words}, request.arrays)
+
+
+class Answering:
+    """An engine whose sites answer as they are told."""
+
+    def __init__(self, answer) -> None:
+        self.sites = {name: {"fingerprint": name} for name in COUNTS}
+        self.ask = lambda requests: {site: answer(site, request) for site, request in requests.items()}
+
+
+def test_what_sites_answer_is_checked(manifest, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.read_csv(manifest, dtype=str)
+    table = table.assign(place=table.groupby("client").cumcount())
+    shared = data.Sites(0, table[table.split == "train"], table[table.split == "test"])
+
+    def honest(site, request, **words):
+        place = tmp_path / site / request.identity
+        place.mkdir(parents=True)
+        chore = chores.styles if request.words["chore"] == chores.STYLES else chores.transfer
+        return chore(changed(request, **words), table[table.client == site], place)
+
+    def other_network(site, request):
+        return honest(site, request, flags={**request.words["flags"], "vgg_width": 8})
+
+    def too_few(site, request):
+        return honest(site, request) if request.words["chore"] == chores.STYLES else Parcel({chores.MADE: 1})
+
+    for answer, message in (
+        (other_network, "a sent what the server does not take: .*: another VGG: its width is 8, here it is 4"),
+        (lambda site, request: Parcel({}), "site a sent 0 files of Gram matrices, expected 3"),
+        (too_few, "site [ab] made 1 images where [46] were asked for"),
+    ):
+        with pytest.raises(UserError, match=message):
+            AcrossSites(Styler(FLAGS), Answering(answer)).make(shared, Augmentation(2, 2), 0)
+        shutil.rmtree(tmp_path / "a", ignore_errors=True)
+        shutil.rmtree(tmp_path / "b", ignore_errors=True)
+
+
+def complaint(capfd, *arguments: str) -> str:
+    assert cli.main(APP, [*SMALL, *arguments]) in (2, 3)
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("tffapps.")]
+    return line
+
+
+SITES = ["--engine=a.example:9000,b.example:9000", "--cert=c.pem", "--key=c.key", "--ca=ca.pem"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods=centralised"], "--methods centralised: cannot run across sites: no site has all the images"),
+        (["--data=images"], "--data images: with --engine a.example:9000,b.example:9000 every site has its own"),
+        (["--vgg-weights=own.h5"], "--vgg-weights own.h5: that file is not at the sites; across sites give random or"),
+        ([], "--cert c.pem: no such file"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, capfd):
+    with working_in(tmp_path):
+        assert message in complaint(capfd, *SITES, *arguments)
+
+
+def test_what_sites_have_must_do(sites, folder, capfd):
+    both = flags(folder, *(site.address for site in sites))
+    assert "--min-clients 3: there are only 2 clients" in complaint(capfd, *both, "--min-clients=3")
+    line = complaint(capfd, *both, "--methods=fnst", "--augmentations=S2C9")
+    assert "S2C9: no class has more than 9 images at one client and 1 to 9 at another" in line
+    alone = flags(folder, sites[0].address)
+    assert "--engine: only one site; styles travel between sites: give two or more" in complaint(capfd, *alone)
+
+
+def test_without_a_test_split_one_is_drawn_and_rows_keep_their_places():
+    counts = {label: 10 for label in ("good", "poor")}
+    description = {
+        "images": {"train": counts, "val": dict.fromkeys(counts, 0), "test": dict.fromkeys(counts, 0)},
+        "classes": list(counts), "masks": 0, "subjects": False, "formats": ["jpeg"], "stand_in": False,
+    }  # fmt: skip
+    pool = data.of_sites({name: {**description, "name": name, "fingerprint": name} for name in ("b", "a")})
+    assert pool.has_sites and pool.formats == ("jpeg",) and (pool.table.split == "test").sum() == 8
+    train = pool.sites(5, 0).train
+    assert [int(path[-6:]) + 10 * (label == "poor") for path, label in zip(train.path, train.label)] == list(
+        train.place
+    )
+    assert pool.sites(5, 0).clients == ["a", "b"]
+
+
+@pytest.fixture(scope="module")
+def rows(manifest) -> pd.DataFrame:
+    table = pd.read_csv(manifest, dtype=str)
+    return table[(table.client == "a") & (table.split == "train")].reset_index(drop=True)
+
+
+STYLES = chores.styles_request(FLAGS, [0, 1, 2], 2, 0)
+TRANSFER = chores.transfer_request(FLAGS, [0, 1], [b"no Gram matrices"])
+
+
+@pytest.mark.parametrize(
+    ("chore", "request_", "message"),
+    [
+        (chores.styles, changed(STYLES, flags=None), "a request without the flags vgg_weights, vgg_width, style_size"),
+        (chores.styles, changed(STYLES, flags={**STYLES.words["flags"], "vgg_weights": "/a"}), "not at the sites"),
+        (chores.styles, changed(STYLES, flags={**STYLES.words["flags"], "vgg_width": 0}), "--vgg-width 0: must be"),
+        (chores.styles, changed(STYLES, count="2"), "whose count is no whole number from 1 on"),
+        (chores.styles, changed(STYLES, seed=-1), "whose seed is no whole number from 0 on"),
+        (chores.styles, Parcel(STYLES.words), "without the places of its rows"),
+        (chores.transfer, TRANSFER, "damaged, or not an .npz"),
+        (chores.transfer, changed(TRANSFER, files=2), "the coordinator sent 1 files of Gram matrices, expected 2"),
+    ],
+)
+def test_requests_that_cannot_be(chore, request_, message, rows, tmp_path):
+    with pytest.raises(UserError, match=message):
+        chore(request_, rows, tmp_path)
+
+
+def test_styles_of_a_class_that_no_image_was_named_of(rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answer = chores.styles(STYLES, rows, tmp_path)
+    (file,) = chores.files_in(answer, 1, "site a")
+    other = int(np.flatnonzero(rows.label == "normal")[0])
+    with pytest.raises(UserError, match="there are styles of adenocarcinoma, and no image to give them to"):
+        chores.transfer(chores.transfer_request(FLAGS, [other], [file]), rows, tmp_path)
+    with pytest.raises(UserError, match="site a sent 1 files of Gram matrices, expected 2"):
+        chores.files_in(answer, 2, "site a")

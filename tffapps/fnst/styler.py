@@ -1,0 +1,110 @@
+"""A client's part of FNST: VGG-19 and what is done with it. The same in one process and at a site.
+
+of a class it has many images of    S images ── VGG-19 ── Gram matrices, a file that is sent
+of a class it has few images of     such files of others, checked ── with its C images ── style transfer
+                                                                      └► S · C images, kept on disk
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+import pandas as pd
+
+from models import vgg
+from models.weights import WeightsError
+from preprocessing import gram, gram_files, style_transfer
+from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
+from tffapps.data import made
+from tffapps.errors import UserError
+from tffapps.fnst import StyleFlags
+from tffapps.fnst.data import CACHE
+from tffapps.fnst.select import choose
+
+VGG_SEED = 0  # of random weights: all clients have the same VGG
+
+
+class Styler:
+    def __init__(self, flags: StyleFlags) -> None:
+        self.flags = flags
+        self.encoder = vgg.build(LAYERS[-1], flags.vgg_width)
+        try:
+            used = vgg.load(self.encoder, flags.vgg_weights, seed=VGG_SEED)
+        except WeightsError as error:
+            raise UserError(f"--vgg-weights: {error}") from error
+        self.weights = used.label
+        self.sha256 = gram.fingerprint(self.encoder)
+        given = {
+            "style_weight": flags.style_weight, "content_weight": flags.content_weight,
+            "learning_rate": flags.style_learning_rate,
+        }  # fmt: skip
+        chosen = {name: value for name, value in given.items() if value}
+        self.settings: StyleSettings = settings_for(
+            used.kind, init=flags.init, optimizer=flags.style_optimizer, steps=flags.style_steps, **chosen
+        )
+
+    def measure(self, file: pathlib.Path, rows: pd.DataFrame, label: str, styles: int, seed: int) -> None:
+        """Writes the Gram matrices of this many style images of a class, of which `rows` are all there are."""
+        images = self.style_images(rows, styles, seed)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            gram_files.save(file, gram.measure(self.encoder, images, label, self.weights))
+        except gram_files.GramsRejected as rejected:
+            raise UserError(str(rejected)) from None
+
+    def style_images(self, rows: pd.DataFrame, styles: int, seed: int) -> np.ndarray:
+        images = self.read(rows.path)
+        return images[choose(self.encoder, images, styles, self.flags.select, seed)]
+
+    def load(self, file: pathlib.Path) -> gram_files.Grams:
+        """A file that was received, checked."""
+        try:
+            return gram_files.load(file, self.flags.vgg_width, self.sha256)
+        except gram_files.GramsRejected as rejected:
+            raise UserError(str(rejected)) from None
+
+    def make(self, contents: Sequence[str], grams: gram_files.Grams, title: str) -> list[str]:
+        """The paths of each of these images in each of the styles, in the order of `style_transfer.all_pairs`."""
+        pairs = style_transfer.all_pairs(len(contents), len(grams))
+        digests = [
+            hashlib.sha256(b"".join(level[style].tobytes() for level in grams.matrices)).hexdigest()
+            for style in range(len(grams))
+        ]
+
+        def transfer(images: np.ndarray, places: Sequence[int]) -> np.ndarray:
+            small = np.stack([resized(image, self.flags.style_size) for image in images])
+            own = np.column_stack([np.arange(len(small)), pairs[list(places), 1]])
+            return style_transfer.transfer(
+                self.encoder, small, grams.matrices, own, self.settings, grams.positions
+            )[0]  # fmt: skip
+
+        settings = {
+            "made": "fnst", "version": 1, "vgg": self.sha256, "size": self.flags.style_size,
+            "positions": list(grams.positions), **dataclasses.asdict(self.settings),
+        }  # fmt: skip
+        return made.made_paths(
+            [contents[content] for content in pairs[:, 0]], [digests[style] for style in pairs[:, 1]], transfer,
+            settings, CACHE / "styled", title,
+        )  # fmt: skip
+
+    def read(self, paths: Sequence[str] | pd.Series) -> np.ndarray:
+        """uint8 (n, size, size, 3)"""
+        paths, rejects = list(paths), dict[str, str]()
+        size = self.flags.style_size
+        images = np.zeros((len(paths), size, size, 3), np.uint8)
+        for places, stack in made.stacks(paths, rejects=rejects):
+            images[places] = [resized(image, size) for image in stack]
+        for path, reason in rejects.items():
+            raise UserError(f"{path}: {reason}; it could be read before: run the command again")
+        return images
+
+
+def resized(image: np.ndarray, size: int) -> np.ndarray:
+    if image.shape[:2] == (size, size):
+        return image
+    return cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA)
