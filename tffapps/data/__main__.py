@@ -1,0 +1,42 @@
+"""`python -m tffapps.data FOLDER_OR_MANIFEST --for plfl`: is it fit for a run?"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from tffapps import cli
+
+APPS = ("classify", "plfl", "fedsda", "fnst", "fedstyle", "fedtransfer")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tffapps.data",
+        description="Reads a folder or a manifest as an application would, and says what is in it. Nothing is trained.",
+        epilog="Flags of the application may follow and count as in a run: --profile, --methods, --tile, --artists, …",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "data", type=pathlib.Path, metavar="FOLDER_OR_MANIFEST", help="what the run will be given as --data"
+    )
+    parser.add_argument("--for", dest="app", required=True, choices=APPS, help="the application: tffapps.…")
+    options, flags = parser.parse_known_args(arguments)
+    return cli.guarded("data", lambda: _work(options.app, options.data, flags))
+
+
+def _work(name: str, data: pathlib.Path, flags: Sequence[str]) -> None:
+    values = cli.parse(importlib.import_module(f"tffapps.{name}").APP, [*flags, "--data", str(data)])
+    cli.quiet()
+
+    from tffapps.data import check  # imports pandas, and TensorFlow when it looks
+
+    print(check.report(check.look(name, values)))
+    print(f"fit for tffapps.{name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
