@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pathlib
 import time
 
 import numpy as np
@@ -123,6 +124,17 @@ def test_what_was_made_is_found_again(desk):
     with data.working_folder(table, changed) as other:  # with other images
         Desk(other, table, changed)
         assert not (other / "answers" / wanted.identity).exists()
+
+
+def test_what_was_made_and_is_gone_is_made_again(desk):
+    desk, folder, table, _ = desk
+    wanted = request("count", 0)
+    ask(desk, folder, wanted)
+    made = folder / chores.made_path(wanted.identity, 0)
+    made.unlink()
+    made.symlink_to("nowhere")  # as when a cache is emptied
+    ask(desk, folder, wanted, "second")
+    assert made.read_bytes() in [pathlib.Path(path).read_bytes() for path in table.path]
 
 
 def test_failures_say_no_names_and_can_be_tried_again(desk, capfd):

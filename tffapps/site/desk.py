@@ -47,7 +47,7 @@ class Desk:
         with replacing(self._store / chore.ROWS) as out:
             _in_published_order(table, description["classes"]).to_csv(out, index=False)
         for earlier in sorted(self._store.iterdir()):
-            if (earlier / chore.ANSWER).is_file():
+            if _is_there(earlier):
                 self._publish(earlier.name)
 
     def look(self) -> None:
@@ -92,8 +92,9 @@ class Desk:
             why = "this site prepares nothing when asked (it was started with --no-chores)"
             return self._answer(identity, Parcel({chores.ERROR: why, chores.ASKING: asking}).to_bytes())
         place = self._store / identity
-        if (place / chore.ANSWER).is_file():
+        if _is_there(place):
             return self._publish(identity)
+        (place / chore.ANSWER).unlink(missing_ok=True)
         with replacing(place / chore.REQUEST, "wb") as out:
             out.write(content)
         (place / chore.FAILURE).unlink(missing_ok=True)
@@ -141,6 +142,12 @@ class Desk:
                 if text.endswith("\n"):  # else it is not all there
                     self._log.info("%s", "".join(x if x.isprintable() else "?" for x in text[:-1])[:_LINE])
                     note.unlink()
+
+
+def _is_there(place: Path) -> bool:
+    """Whether a chore is done and the files it made are there: they may be links into a cache that was emptied."""
+    files = place / chore.FILES
+    return (place / chore.ANSWER).is_file() and files.is_dir() and all(file.exists() for file in files.iterdir())
 
 
 def _in_published_order(table: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
