@@ -232,3 +232,63 @@ def test_distribution(tmp_path):
     dealt = artists.distribution(artists.heterogeneous(table, "even", 2))
     assert dealt.pictures.sum() == len(table)
     assert dealt[dealt.client == "server"].groupby("split").pictures.sum().to_dict() == {"public": 3, "test": 6}
+
+
+@pytest.fixture
+def listed(tmp_path):
+    """Writes a manifest; rows are path, label, client, split, and the files are there."""
+
+    def write(*rows):
+        put(tmp_path, *(row[0] for row in rows))
+        pd.DataFrame(rows, columns=list(manifest.COLUMNS)).to_csv(tmp_path / "list.csv", index=False)
+        return tmp_path / "list.csv"
+
+    return write
+
+
+DIVIDED = (
+    ("1.jpg", "p2", "a", "test"), ("2.jpg", "p1", "a", "train"), ("3.jpg", "p2", "a", "train"),
+    ("4.jpg", "p1", "server", "train"), ("5.jpg", "p2", "server", "train"),
+)  # fmt: skip
+
+
+def test_a_manifest_says_who_has_what(tmp_path, listed):
+    table, notes = artists.read(listed(*DIVIDED, ("6.jpg", "p1", "a", "val")))
+    expected = [
+        ("1.jpg", "p2", "a", "test"), ("2.jpg", "p1", "a", "train"), ("3.jpg", "p2", "a", "train"),
+        ("4.jpg", "p1", "server", "public"), ("5.jpg", "p2", "server", "public"),
+    ]  # fmt: skip
+    assert table.to_numpy().tolist() == [[str(tmp_path / row[0]), *row[1:]] for row in expected]
+    assert notes == [
+        "pictures of split val are not used, nothing is chosen by them: 1", "p1: 2 pictures, none to test with",
+    ]  # fmt: skip
+
+
+def test_public_pictures_alone(tmp_path, listed):
+    both = [["p1", "server", "public"], ["p2", "server", "public"]]
+    assert artists.read_public(listed(*DIVIDED))[0].drop(columns="path").to_numpy().tolist() == both
+    nobody = listed(("1.jpg", "p1", "all", "train"), ("2.jpg", "p2", "all", "train"))
+    assert artists.read_public(nobody)[0].drop(columns="path").to_numpy().tolist() == both
+    table, notes = artists.read_public(put(tmp_path / "folders", "p1/1.jpg", "p2/1.jpg", "p3/notes.txt"))
+    assert table.drop(columns="path").to_numpy().tolist() == both and all(map(os.path.isfile, table.path))
+    assert len(notes) == 1 and "p3: left out: no pictures" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        (DIVIDED[:3], "list.csv: no pictures of the client server, which are the public ones"),
+        ([*DIVIDED, ("6.jpg", "p1", "server", "test")], "6.jpg: of the server and of split test; its pictures are"),
+        ([*DIVIDED, ("6.jpg", "P1", "b", "train")], "'P1' and 'p1': two artists of the same name"),
+        ([*DIVIDED, ("6.jpg", "p1", "b", "test")], "a client without training images"),
+        ([row for row in DIVIDED if row[1] == "p1"], "pictures of 1 artist, 2 are needed"),
+    ],
+)
+def test_a_wrong_manifest_is_named(listed, rows, line):
+    with pytest.raises(UserError, match=line):
+        artists.read(listed(*rows))
+
+
+def test_public_pictures_of_several_clients(listed):
+    with pytest.raises(UserError, match="has the clients a, b; across sites it is the public pictures, of the client"):
+        artists.read_public(listed(*DIVIDED[:3], ("6.jpg", "p1", "b", "train")))

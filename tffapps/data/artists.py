@@ -1,6 +1,7 @@
 """Pictures by artist, and the clients of FedStyle (Ran et al.): each artist is one client with one class.
 
-    <root>/<artist>/*.jpg, *.png, …
+    <root>/<artist>/*.jpg, *.png, …     divided here
+    manifest.csv                        divided already: the client `server` has the public pictures
 
 The table has the columns of a manifest: label and client are the artist, split is one of
 
@@ -12,8 +13,9 @@ The paper says "we select 10% data from the training dataset as the public datas
 pictures too. Here they are taken out of the client's, so that nothing private is at the server.
 
 Which side a picture is on depends on the seed, the artist's name and the file's name alone: other artists may come, go
-or be renamed, and one picture more or less moves hardly any other. Whether files can be read is not looked at here:
-see `tffapps.data.unreadable.drop_unreadable`, and ask `few` again afterwards.
+or be renamed, and one picture more or less moves hardly any other. A manifest's clients may have several artists each.
+Whether files can be read is not looked at here: see `tffapps.data.unreadable.drop_unreadable`, and ask `few` again
+afterwards.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import os
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -38,29 +41,76 @@ _LACKS = {"train": "none to train with", "test": "none to test with", "public": 
 _EXPECTED = "lay the pictures out as <artist>/*.jpg"
 
 
-def read(root: Path, seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
+def read(source: Path, seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
     """path, label, client and split in natural order, and a line about each artist with too little to share out.
 
     Of two pictures or more one at least is for testing; of two training pictures or more one at least is public. A
-    single picture is for training.
+    single picture is for training. The rows of a manifest stay as they are, in their order.
     """
-    root = Path(os.path.abspath(root))
-    if not root.is_dir():
-        raise UserError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
-    rows: list[tuple[str, str, str, str]] = []
-    notes = []
-    for artist, folder in _folders(root):
-        pictures, others = _pictures(folder)
-        if not pictures:
-            found = f" ({others} files of other types)" if others else ""
-            notes.append(f"{folder}: left out: no pictures ({', '.join(SUFFIXES)}) in it{found}")
-        splits = _divide(artist, pictures, seed)
-        rows += [(os.path.join(folder, name), artist, artist, splits[name]) for name in pictures]
-    table = pd.DataFrame(rows, columns=list(manifest.COLUMNS))
-    count = table.label.nunique()
-    if count < 2:
-        raise UserError(f"{root}: pictures of {count or 'no'} artist{'s' * (not count)}, 2 are needed; {_EXPECTED}")
+    if is_manifest(source):
+        table = manifest.load(source)
+        if SERVER not in set(table.client):
+            raise UserError(f"{source}: no pictures of the client {SERVER}, which are the public ones; add some")
+        table, notes = _checked(table)
+    else:
+        found, notes = _collected(source)
+        rows = []
+        for artist, folder, pictures in found:
+            splits = _divide(artist, pictures, seed)
+            rows += [(os.path.join(folder, name), artist, artist, splits[name]) for name in pictures]
+        table = pd.DataFrame(rows, columns=list(manifest.COLUMNS))
+    _need_two(table, source)
     return table, notes + few(table)
+
+
+def read_public(source: Path) -> tuple[pd.DataFrame, list[str]]:
+    """The server's pictures alone, all of them public, for where the artists have theirs elsewhere.
+
+    Of a manifest those of the client `server`, or all if there is one client.
+    """
+    if is_manifest(source):
+        table = manifest.load(source)
+        clients = sorted(set(table.client), key=manifest.natural_key)
+        if SERVER in clients:
+            table = table[table.client == SERVER]
+        elif len(clients) > 1:
+            raise UserError(
+                f"--data {source}: has the clients {', '.join(clients)}; across sites it is the public pictures, of the"
+                f" client {SERVER} or of none"
+            )
+        table, notes = _checked(table.assign(client=SERVER))
+    else:
+        found, notes = _collected(source)
+        rows = [
+            (os.path.join(folder, name), artist, SERVER, "public")
+            for artist, folder, pictures in found
+            for name in pictures
+        ]
+        table = pd.DataFrame(rows, columns=list(manifest.COLUMNS))
+    _need_two(table, source)
+    return table, notes
+
+
+def is_manifest(source: Path) -> bool:
+    return Path(source).suffix.lower() == ".csv" and not Path(source).is_dir()
+
+
+def as_given(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """A manifest's rows, or those of sites: the server's are public, the others' for training or testing as it says."""
+    table = table[list(manifest.COLUMNS)].assign(label=table.label.map(_name))
+    _refuse_twins((label, label) for label in sorted(set(table.label)))
+    public = table.client == SERVER
+    other = table[public & (table.split != "train")]
+    if len(other):
+        first = other.iloc[0]
+        raise UserError(
+            f"{first.path}: of the {SERVER} and of split {first.split}; its pictures are public, all to train with:"
+            " make it train, or another client's"
+        )
+    table.loc[public, "split"] = "public"
+    unused = table.split == "val"
+    notes = [f"pictures of split val are not used, nothing is chosen by them: {unused.sum()}"] if unused.any() else []
+    return table[~unused].reset_index(drop=True), notes
 
 
 def few(table: pd.DataFrame) -> list[str]:
@@ -124,6 +174,33 @@ def distribution(table: pd.DataFrame) -> pd.DataFrame:
     return order.reset_index(drop=True)
 
 
+def _checked(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    manifest.check(table)
+    return as_given(table)
+
+
+def _need_two(table: pd.DataFrame, source: Path) -> None:
+    count = table.label.nunique()
+    if count < 2:
+        raise UserError(f"{source}: pictures of {count or 'no'} artist{'s' * (not count)}, 2 are needed; {_EXPECTED}")
+
+
+def _collected(root: Path) -> tuple[list[tuple[str, str, list[str]]], list[str]]:
+    """Each artist's name, folder and pictures in natural order, and a line about each folder without pictures."""
+    root = Path(os.path.abspath(root))
+    if not root.is_dir():
+        raise UserError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
+    found, notes = [], []
+    for artist, folder in _folders(root):
+        pictures, others = _pictures(folder)
+        if pictures:
+            found.append((artist, folder, pictures))
+        else:
+            counted = f" ({others} files of other types)" if others else ""
+            notes.append(f"{folder}: left out: no pictures ({', '.join(SUFFIXES)}) in it{counted}")
+    return found, notes
+
+
 def _folders(root: Path) -> list[tuple[str, str]]:
     """Each artist's name and folder, in natural order."""
     with os.scandir(root) as entries:
@@ -132,12 +209,17 @@ def _folders(root: Path) -> list[tuple[str, str]]:
     if loose:
         raise UserError(f"{root / loose[0]}: a picture outside the artists' folders; {_EXPECTED}, or remove it")
     found = sorted((_name(entry.name), entry.path) for entry in visible if entry.is_dir())
-    seen: dict[str, str] = {}
-    for artist, folder in found:
-        other = seen.setdefault(_key(artist), folder)
-        if other != folder:
-            raise UserError(f"{other!r} and {folder!r}: two artists of the same name; rename one, or put them together")
+    _refuse_twins(found)
     return sorted(found, key=lambda pair: manifest.natural_key(pair[0]))
+
+
+def _refuse_twins(found: Iterable[tuple[str, str]]) -> None:
+    """Of artists' names, and what to call each of them by to the user."""
+    seen: dict[str, str] = {}
+    for artist, shown in found:
+        other = seen.setdefault(_key(artist), shown)
+        if other != shown:
+            raise UserError(f"{other!r} and {shown!r}: two artists of the same name; rename one, or put them together")
 
 
 def _pictures(folder: str) -> tuple[list[str], int]:

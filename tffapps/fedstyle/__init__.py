@@ -7,6 +7,9 @@
   fpl        FedAvg, drawn to clustered prototypes
   fedstyle   styles beside weights, and a server that trains on the public pictures
 `python -m tffapps.fedstyle query PICTURE…` asks the model that fedstyle has trained.
+
+Pictures are divided by artist, but where a manifest says whose they are (clients `server` and others), and where the
+clients are sites: then --data is the public pictures, and a site's classes are the artists it has.
 """
 
 from __future__ import annotations
@@ -138,6 +141,8 @@ APP = cli.App(
     methods=METHODS,
     work=work,
     narrowed=(("study", "studies"),),
+    not_across_sites={},
+    server_has_data=True,
 )
 
 

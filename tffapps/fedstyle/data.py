@@ -1,4 +1,7 @@
-"""Where the pictures come from, and the federations that are made of them."""
+"""Where the pictures come from, and the federations that are made of them.
+
+Across sites they are the public ones, the server's; `sites` adds the others, which are at the sites.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,12 @@ import numpy as np
 import pandas as pd
 
 from tffapps.data import artists, manifest, painters, standin
+from tffapps.engine import addresses
 from tffapps.errors import UserError
 
 CACHE = pathlib.Path("data") / "cache"
 SINGLE = "single"  # one artist, one client
+GIVEN = "given"  # the clients that a manifest names, or sites
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +28,7 @@ class Federation:
 
     name: str
     table: pd.DataFrame  # path, label, client, split (train, public or test)
+    at_sites: bool = False  # all but the public pictures
 
     @property
     def classes(self) -> list[str]:
@@ -32,8 +38,18 @@ class Federation:
     def clients(self) -> list[str]:
         return sorted(set(self.part("train").client), key=manifest.natural_key)
 
+    @property
+    def dealt(self) -> str:
+        """How tables call the comparison's federation among others."""
+        return {SINGLE: "one artist each", GIVEN: "as given"}.get(self.name, self.name)
+
     def part(self, split: str) -> pd.DataFrame:
         return self.table[self.table.split == split]
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """Pictures for a figure: they have to be here."""
+        return self.part("public" if self.at_sites else "train")
 
     def codes(self, rows: pd.DataFrame) -> np.ndarray:
         places = {label: place for place, label in enumerate(self.classes)}
@@ -47,11 +63,14 @@ class Pool:
     name: str  # for the tables
     table: pd.DataFrame
     key: str  # changes with any picture
+    formats: tuple[str, ...]  # of the pictures
+    given: bool = False  # whether clients are as the data names them, and not one for each artist
+    at_sites: bool = False  # all but the public pictures
 
     def federation(self, count: int) -> Federation:
-        """The first `count` artists, each a client; 0: all."""
+        """The first `count` artists, each a client if it is not said otherwise; 0: all."""
         table = artists.artists(self.table, count) if count else self.table
-        return Federation(SINGLE, table)
+        return Federation(GIVEN if self.given else SINGLE, table, self.at_sites)
 
     def dealt(self, count: int, kind: str, alpha: float, seed: int) -> Federation:
         """The same pictures and as many clients, dealt out otherwise."""
@@ -63,24 +82,41 @@ class Pool:
 
 
 def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
-    from tffapps.data.unreadable import leave_out  # imports TensorFlow
+    """All pictures, or across sites the public ones."""
+    from tffapps.data.images import formats_of  # imports TensorFlow
+    from tffapps.data.unreadable import leave_out
 
+    across = bool(addresses(values["engine"]))
+    name, source = _source(values)
+    table, notes = artists.read_public(source) if across else artists.read(source)
+    table = leave_out(table, results / "rejected.csv", "pictures")
+    for note in dict.fromkeys([*notes, *([] if across else artists.few(table))]):
+        print(note, file=sys.stderr)
+    if not across:
+        check(table, f"--data {source}")
+    elif table.empty:
+        raise UserError(f"--data {source}: none of the public pictures can be read")
+    given = across or artists.is_manifest(source)
+    return Pool(name, table, manifest.fingerprint(table), formats_of(table.path), given)
+
+
+def check(table: pd.DataFrame, source: str) -> None:
+    """Refuses what no method could run on; `source` is where the pictures are from."""
+    if table.label[table.split == "train"].nunique() < 2:
+        raise UserError(f"{source}: fewer than two artists have pictures to train with")
+    if not (table.split == "test").any():
+        raise UserError(f"{source}: no picture is left to test with; give artists two or more each")
+
+
+def _source(values: dict[str, Any]) -> tuple[str, pathlib.Path]:
+    """The name of the data for the tables, and where it is; the stand-in is painted."""
     if values["data"]:
         source = pathlib.Path(values["data"])
-        name = "stand-in" if standin.is_standin(source) else source.resolve().name
-    else:
-        name = "stand-in"
-        count, pictures, size, close = (
-            values[f"standin_{what}"] for what in ("artists", "pictures", "size", "close")
-        )  # fmt: skip
-        source = pathlib.Path("data") / f"painters-{size}-{count}x{pictures}-{close}"
-        painters.write_painters(source, artists=count, images=pictures, size=size, close=close)
-    table, notes = artists.read(source)
-    table = leave_out(table, results / "rejected.csv", "pictures")
-    for note in dict.fromkeys([*notes, *artists.few(table)]):
-        print(note, file=sys.stderr)
-    if not (table.split == "train").any() or table.label[table.split == "train"].nunique() < 2:
-        raise UserError(f"--data {source}: fewer than two artists have pictures to train with")
-    if not (table.split == "test").any():
-        raise UserError(f"--data {source}: no picture is left to test with; give artists two or more each")
-    return Pool(name, table, manifest.fingerprint(table))
+        name = source.stem if artists.is_manifest(source) else source.resolve().name
+        return "stand-in" if standin.is_standin(source) else name, source
+    count, pictures, size, close = (
+        values[f"standin_{what}"] for what in ("artists", "pictures", "size", "close")
+    )  # fmt: skip
+    source = pathlib.Path("data") / f"painters-{size}-{count}x{pictures}-{close}"
+    painters.write_painters(source, artists=count, images=pictures, size=size, close=close)
+    return "stand-in", source

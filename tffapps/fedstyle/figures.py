@@ -58,11 +58,11 @@ def _curves(path: pathlib.Path, records: Sequence[Record], title: str) -> None:
 
 
 def _hands(path: pathlib.Path, federation: Federation, title: str) -> None:
-    """A few pictures of each artist."""
-    train = federation.part("train")
+    """A few pictures of each artist; across sites public ones."""
+    some = federation.shown
     with Canvas(path, _PICTURES, len(federation.classes), width=1.1, height=1.15, title=title) as canvas:
         for column, artist in enumerate(federation.classes):
-            paths = list(train.path[train.label == artist][:_PICTURES])
+            paths = list(some.path[some.label == artist][:_PICTURES])
             shown = {
                 place: image for places, images in stacks(paths, rejects={}) for place, image in zip(places, images)
             }

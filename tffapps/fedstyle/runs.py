@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from models.embedding import embedding_of
 from tffapps import cli, fedstyle
 from tffapps.data import images
-from tffapps.engine import Engine, open_engine
+from tffapps.engine import Engine, addresses, open_engine
+from tffapps.engine.values import HERE
 from tffapps.errors import UserError
-from tffapps.evaluation import classification
 from tffapps.federated import embeddings
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
@@ -24,9 +23,10 @@ from tffapps.federated.methods import EMBEDDING_METHODS, METHODS
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import kept_weights, train
-from tffapps.fedstyle import asked, data, figures, global_model, tables
+from tffapps.fedstyle import asked, data, figures, global_model, sites, tables
 from tffapps.fedstyle.cloaking import Cloaks
 from tffapps.fedstyle.data import CACHE, Federation, Pool
+from tffapps.fedstyle.judging import Judge
 from tffapps.inputs import Inputs, Network
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
@@ -52,6 +52,7 @@ class Record:
     variant: str  # within the study
     method: str
     artists: int
+    clients: int
     seed: int
     rounds: pd.DataFrame
 
@@ -61,12 +62,19 @@ def run_all(values: dict[str, Any]) -> None:
     unknown = [name for name in values["studies"] if name not in (*fedstyle.STUDIES, COMPARISON, "none")]
     if unknown:
         raise UserError(f"--studies {unknown[0]}: choose from {', '.join(fedstyle.STUDIES)}, or none")
-    pool = data.load(values, folder)
-    federation = pool.federation(settings.artists)
-    if values["min_clients"] > len(federation.clients):
-        raise UserError(f"--min-clients {values['min_clients']}: there are only {len(federation.clients)} clients")
-    cloaks = Cloaks(values) if "cloaking" in values["studies"] else None  # first: a missing file is not found out last
-    with open_engine(values["engine"]) as engine:
+    pool = data.load(values, folder)  # before an engine is started
+    across = bool(addresses(values["engine"]))
+    if not across:
+        _check_clients(values, pool.federation(settings.artists))
+    # Early: a missing file is not found out last.
+    cloaks = Cloaks(values) if "cloaking" in values["studies"] and not across else None
+    with open_engine(values["engine"], cli.certificates(values)) as engine:
+        if across:
+            pool = sites.with_sites(pool, engine.sites)
+            count = pool.table.label.nunique()
+            settings, values = sites.fitted(settings, count), sites.without_files(values, count)
+        federation = pool.federation(settings.artists)
+        _check_clients(values, federation)
         work = _Work(values, settings, pool, engine)
         records = list(work.compare(federation))
         for study in fedstyle.STUDIES:
@@ -77,9 +85,16 @@ def run_all(values: dict[str, Any]) -> None:
         "data": pool.name, "profile": values["profile"], "weights": found.weights, "model": settings.model,
     }  # fmt: skip
     # Only a model of this command's: one that lies there from before may be of other artists.
-    answers = asked.of_test_pictures(folder, federation) if "fedstyle" in values["methods"] else None
+    askable = "fedstyle" in values["methods"] and not across
+    answers = asked.of_test_pictures(folder, federation) if askable else None
     tables.write_all(folder, federation, records, answers, settings.last_rounds, what_ran)
     figures.draw_all(folder, federation, records, answers, what_ran)
+
+
+def _check_clients(values: dict[str, Any], federation: Federation) -> None:
+    count = len(federation.clients)
+    if values["min_clients"] > count:
+        raise UserError(f"--min-clients {values['min_clients']}: there are only {count} clients")
 
 
 class _Work:
@@ -87,11 +102,12 @@ class _Work:
 
     def __init__(self, values: dict[str, Any], settings: fedstyle.Settings, pool: Pool, engine: Engine) -> None:
         self._values, self._settings, self._pool, self._engine = values, settings, pool, engine
-        found = images.formats_of(pool.table.path)
-        self._formats = tuple(name for name in images.FORMATS if name in found or name == "png")  # cloaked ones are PNG
+        # Cloaked pictures are PNG.
+        self._formats = tuple(name for name in images.FORMATS if name in pool.formats or name == "png")
         self._aggregation = pick(Aggregation, values)
         self._inputs: dict[int, Inputs] = {}
         self._rounds: dict[Any, Round] = {}
+        self._judges: dict[int, Judge] = {}
 
     def compare(self, federation: Federation) -> Iterator[Record]:
         for seed in self._values["seeds"]:
@@ -130,7 +146,7 @@ class _Work:
             )  # fmt: skip
             self._inputs[classes] = Inputs(
                 network, classes=classes, formats=self._formats, cache=CACHE / "features", augmentations={},
-                held_bytes=_HELD if self._values["engine"] == "in-process" else 0,
+                held_bytes=_HELD if self._values["engine"] == "in-process" else 0, whole=bool(self._engine.sites),
             )  # fmt: skip
         return self._inputs[classes]
 
@@ -166,7 +182,7 @@ class _Work:
                 run.finish({metric: float(last[metric]) for metric in fedstyle.METRICS})
             if study == COMPARISON and method == "fedstyle" and seed == self._values["seeds"][0]:
                 global_model.publish(run.folder, fedstyle.APP.folder(self._values))
-            return Record(study, variant, method, len(federation.classes), seed, run.rounds())
+            return Record(study, variant, method, len(federation.classes), len(federation.clients), seed, run.rounds())
 
     def _train(
         self,
@@ -189,6 +205,7 @@ class _Work:
         public = federation.part("public") if method == "fedstyle" else None
         if (parts == ("public",) or public is not None) and not len(federation.part("public")):
             raise UserError("no public pictures: artists have too few; leave local and fedstyle out of --methods")
+        judge = self._judge(inputs, federation)
         round_ = self._round(rules, aggregation, inputs, len(rows), public is not None)
 
         def given(rows: pd.DataFrame, epochs: int, own_seed: int) -> Any:
@@ -202,23 +219,21 @@ class _Work:
         def client(place: int, name: str) -> Client:
             own = rows[name]
             epochs = self._settings.public_epochs if method == "local" else self._settings.epochs
-            return Client(name, lambda number: given(own, epochs, stream(seed, number, place)))
+            return Client(
+                name, lambda number: given(own, epochs, stream(seed, number, place)), site=HERE if parts else None
+            )
 
         def server_data(number: int) -> Any:
             assert public is not None  # asked for only then
             return given(public, self._settings.public_epochs, stream(seed, number, _PLACE))
 
-        tested = federation.part("test")
-        test = inputs.batches(
-            list(tested.path), federation.codes(tested), shuffle=False, batch=self._settings.batch
-        )  # fmt: skip
-
         def evaluate(state: Any, number: int) -> dict[str, float]:
-            del number
-            if method == "fedproto":
-                return _by_prototypes(run, round_, inputs, test, Means(*state.memory), len(rows))
-            inputs.model.set_weights(round_.result(state))
-            return _scores(*classification.finite_predictions(inputs.model, test))
+            last = number == self._settings.rounds
+            if method != "fedproto":
+                return judge.of_model(round_.result(state), last=last)
+            kept = (kept_weights(run, round_, position) for position in range(len(rows)))
+            models = (own for own in kept if own is not None)  # the others were left out so far
+            return judge.of_prototypes(Means(*state.memory), models, last=last)
 
         result = train(
             run, round_, weights, [client(*pair) for pair in enumerate(rows)], rounds=self._settings.rounds,
@@ -231,6 +246,11 @@ class _Work:
             styles = embeddings.class_sums_of(self._task(inputs, True, True), given(public, 1, 0).once).means()
             about = {name: getattr(self._settings, name) for name in ("model", "size", "head")}
             global_model.save(pathlib.Path(run.folder), inputs.network, styles, federation, {**about, "seed": seed})
+
+    def _judge(self, inputs: Inputs, federation: Federation) -> Judge:
+        """Across sites the same for the same artists: what sites are asked is built and sent once."""
+        judge = Judge(self._engine, inputs, federation, self._settings.batch)
+        return self._judges.setdefault(len(federation.classes), judge) if self._engine.sites else judge
 
     def _task(self, inputs: Inputs, by_embeddings: bool, public: bool) -> Task:
         if not by_embeddings:
@@ -245,29 +265,3 @@ class _Work:
         if key not in self._rounds:
             self._rounds[key] = build_round(task, rules, aggregation, clients)
         return self._rounds[key]
-
-
-def _scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
-    found = classification.scores(labels, probabilities)
-    return {metric: found[metric] for metric in fedstyle.METRICS}
-
-
-def _by_prototypes(
-    run: Run, round_: Round, inputs: Inputs, test: Any, prototypes: Means, clients: int
-) -> dict[str, float]:
-    """FedProto has no global model: each client's calls a picture after the nearest prototype; means over clients."""
-    model = embedding_of(inputs.model)
-    values, there = (np.asarray(part) for part in prototypes)
-    found = []
-    for position in range(clients):
-        own = kept_weights(run, round_, position)
-        if own is None:
-            continue  # left out so far
-        inputs.model.set_weights(own)
-        labels, vectors = classification.predict(model, test)
-        if not np.isfinite(vectors).all():
-            raise UserError("a client's embeddings are not finite: lower the learning rate")
-        apart = np.square(vectors[:, None] - values).mean(axis=2)
-        nearest = np.where(there > 0, apart, np.inf).argmin(axis=1)
-        found.append(_scores(labels, np.eye(len(values))[nearest]))
-    return {metric: float(np.mean([one[metric] for one in found])) for metric in fedstyle.METRICS}

@@ -35,7 +35,7 @@ def write_all(
         "comparison": comparison(scores),
         "table1_scalability": scalability(scores),
         "ablation": ablation(scores),
-        "heterogeneity": heterogeneity(scores),
+        "heterogeneity": heterogeneity(scores, federation.dealt),
         "cloaking": cloaking(scores),
     }
     for name, table in found.items():
@@ -51,7 +51,7 @@ def scores_of(records: Sequence[Record], last: int) -> pd.DataFrame:
     rows = []
     for record in records:
         end = record.rounds.tail(last)
-        bytes_ = record.rounds[["bytes_down", "bytes_up"]].sum().sum() / record.artists
+        bytes_ = record.rounds[["bytes_down", "bytes_up"]].sum().sum() / record.clients
         rows.append(
             {
                 "study": record.study, "variant": record.variant, "method": record.method, "artists": record.artists,
@@ -88,13 +88,13 @@ def ablation(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([whole, table], ignore_index=True)[table.columns].drop(columns="bytes_per_client")
 
 
-def heterogeneity(scores: pd.DataFrame) -> pd.DataFrame:
-    """Figure 1(b); the setting of one artist each from the comparison."""
+def heterogeneity(scores: pd.DataFrame, compared: str) -> pd.DataFrame:
+    """Figure 1(b); the setting of one artist each from the comparison, which is called `compared`."""
     table = _of(scores, "heterogeneity", "variant")
     if not len(table):
         return table
     single = _of(scores, "comparison")
-    single = single[single.method.isin(set(table.method))].assign(variant="one artist each")
+    single = single[single.method.isin(set(table.method))].assign(variant=compared)
     table = pd.concat([table, single], ignore_index=True)[table.columns]
     return table.rename(columns={"variant": "dealt"}).drop(columns="bytes_per_client")
 
