@@ -9,6 +9,7 @@ from preprocessing import generator_files, pix2pix
 from tests.applications import working_in
 from tffapps import cli
 from tffapps.errors import UserError
+from tffapps.federated.cohort import stream
 from tffapps.fedtransfer import APP, data
 from tffapps.fedtransfer.dispatch import dispatch
 from tffapps.fedtransfer.exchange import Exchange
@@ -27,6 +28,11 @@ def made(place, pool, exchange):
         return exchange.make(pool, "float32", seed=0)
 
 
+def trained(exchange, pool, client):
+    """The folder of a client's generator, of seed 0."""
+    return exchange.painter.trained(client, pool.of("train", client), stream(0, 0, pool.clients.index(client)))
+
+
 def test_every_label_is_painted_in_the_others_look(made, pool, here, exchange):
     assert made.table.groupby(["client", "sender"]).size().to_dict() == {
         ("austenite", "iron"): 8, ("iron", "austenite"): 8,
@@ -35,12 +41,12 @@ def test_every_label_is_painted_in_the_others_look(made, pool, here, exchange):
         rows = made.table[made.table.client == client]
         assert list(rows["mask"]) == list(pool.of("train", client)["mask"])
     rows = made.table[made.table.client == "iron"]
-    generator = generator_files.load(exchange.trained(pool, "austenite", 0) / "generator.npz")
+    generator = generator_files.load(trained(exchange, pool, "austenite") / "generator.npz")
     np.testing.assert_array_equal(data.images_of(rows, 1), pix2pix.generate(generator, data.masks_of(rows)))
 
 
 def test_what_training_leaves(exchange, made, pool, here):
-    folder = exchange.trained(pool, "iron", 0)
+    folder = trained(exchange, pool, "iron")
     assert (folder / "samples" / "epoch-0002.png").exists() and not (folder / "checkpoint.npz").exists()
     assert len(pd.read_csv(folder / "losses.csv")) == 2
 

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 
+import cv2
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -66,6 +68,26 @@ def test_masks(images, tmp_path):
         assert os.path.realpath(folder / published["mask"][1]) == str(images / rows[1][2])
     loaded.loc[0, "mask"] = ""
     assert "mask" not in data.relative_manifest(data.describe(loaded, "here"))
+
+
+def test_micrographs_and_their_labels(tmp_path):
+    """A client's folder is the same rows as the folder of all clients gives for it; TIFF is cut before it is read."""
+    for client in ("a", "b"):
+        for kind in ("images", "labels"):
+            (tmp_path / client / kind).mkdir(parents=True)
+            for name in ("RG_2.png", "RG_10.png", "S_1.tif"):
+                cv2.imwrite(str(tmp_path / client / kind / name), np.full((6, 8), 7, np.uint8))
+    alone, together = data.load(tmp_path / "a", "a"), data.load(tmp_path, "a")
+    pd.testing.assert_frame_equal(alone, together)
+    assert [os.path.basename(path) for path in alone.path] == ["RG_2.png", "RG_10.png", "S_1.tif"]
+    assert list(alone.subject) == ["a/RG", "a/RG", "a/S"] and set(alone.split) == {"train"}
+    kept, description = data.readable(alone, "a", tmp_path)
+    assert len(kept) == 3 and description["left_out"] == 0
+    assert description["masks"] == 3 and description["subjects"] and len(description["classes"]) == 1
+    assert set(data.load(tmp_path / "b", "elsewhere").client) == {"elsewhere"}
+    (tmp_path / "b/labels/S_1.tif").unlink()
+    with pytest.raises(UserError, match="1 of 3 images without label of the same name"):
+        data.load(tmp_path, "a")
 
 
 def test_a_file_that_is_no_image_is_counted(tmp_path):

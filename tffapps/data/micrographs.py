@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -42,8 +43,13 @@ _SHOWN = 3
 _ENOUGH = 0.3  # of a pixel of a smaller mask: boundary
 
 
-def load(
-    root: Path,
+def load(root: Path, folder: Path, **options: Any) -> tuple[pd.DataFrame, dict[str, Coding]]:
+    """The tiles with their splits, and how each client's labels are written; see `prepared`."""
+    return prepared(read(root), folder, **options)
+
+
+def prepared(
+    table: pd.DataFrame,
     folder: Path,
     *,
     tile: int = TILE,
@@ -52,11 +58,11 @@ def load(
     seed: int = 0,
     progress: bool = True,
 ) -> tuple[pd.DataFrame, dict[str, Coding]]:
-    """The tiles with their splits, and how each client's labels are written; `folder` keeps the tiles.
+    """The same of what `read` gives; `folder` keeps the tiles. A client's do not depend on who the others are.
 
     `tile` and `size` as in `tiles`; `most` as in `thinned`.
     """
-    table, codings = tiles(read(root), folder, tile=tile, size=size, progress=progress)
+    table, codings = tiles(table, folder, tile=tile, size=size, progress=progress)
     table = thinned(table, most, seed)
     return (table if (table.split != SPLITS[0]).any() else divide(table, seed)), codings
 
@@ -68,7 +74,7 @@ def read(root: Path) -> pd.DataFrame:
     """
     root = Path(os.path.abspath(root))
     if root.is_file() and root.suffix.lower() == ".csv":
-        return _listed(root)
+        return listed(read_manifest(root), short(str(root)))
     if not root.is_dir():
         raise UserError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
     clients = sorted((each.name for each in root.iterdir() if each.is_dir() and each.name[0] != "."), key=natural_key)
@@ -76,15 +82,14 @@ def read(root: Path) -> pd.DataFrame:
         raise UserError(f"{root}: no folders of clients in it; {_EXPECTED}")
     if {"images", "labels"} <= set(clients):
         raise UserError(f"{root}: images and labels without a client; give the folder above, or {_EXPECTED}")
-    return pd.concat([_client(root / name) for name in clients], ignore_index=True)
+    return pd.concat([read_client(root / name) for name in clients], ignore_index=True)
 
 
-def _listed(file: Path) -> pd.DataFrame:
-    """The micrographs of a manifest."""
-    table = read_manifest(file)
+def listed(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The micrographs of a manifest; `source` is what errors call it."""
     check(table)
     if "mask" not in table.columns or (table["mask"] == "").any():
-        raise UserError(f"{short(str(file))}: rows without a mask; add a column mask with the label's file")
+        raise UserError(f"{source}: rows without a mask; add a column mask with the label's file")
     names = [Path(path).stem for path in table.path]
     if "subject" not in table.columns:
         subjects = (
@@ -95,7 +100,7 @@ def _listed(file: Path) -> pd.DataFrame:
     splits = set(table.split)
     if splits != {SPLITS[0]} and splits != set(SPLITS):
         missing = ", ".join(split for split in SPLITS if split not in splits)
-        raise UserError(f"{short(str(file))}: no rows of split {missing}; add some, or leave the column split out")
+        raise UserError(f"{source}: no rows of split {missing}; add some, or leave the column split out")
     return table.assign(name=names)
 
 
@@ -128,8 +133,12 @@ def thinned(table: pd.DataFrame, most: int, seed: int = 0) -> pd.DataFrame:
     """At most that many tiles of each client (0: all), chosen at random: the paper uses 892 of 2800."""
     if not most:
         return table
-    rng = np.random.default_rng([seed, 3])
-    rows = [rng.permutation(np.flatnonzero(table.client == client))[:most] for client in dict.fromkeys(table.client)]
+
+    def chosen(client: str) -> np.ndarray:
+        rng = np.random.default_rng([seed, 3])  # anew: another client's tiles do not change these
+        return rng.permutation(np.flatnonzero(table.client == client))[:most]
+
+    rows = [chosen(client) for client in dict.fromkeys(table.client)]
     return table.iloc[np.sort(np.concatenate(rows))].reset_index(drop=True)
 
 
@@ -172,7 +181,8 @@ def _parts(table: pd.DataFrame, shares: tuple[int, ...], seed: int, purpose: str
     return parts
 
 
-def _client(folder: Path) -> pd.DataFrame:
+def read_client(folder: Path) -> pd.DataFrame:
+    """What `read` gives, of one client's folder."""
     images, labels = (_files(folder / kind) for kind in ("images", "labels"))
     for ours, others, kind, other in ((images, labels, "image", "label"), (labels, images, "label", "image")):
         alone = [stem for stem in ours if stem not in others]

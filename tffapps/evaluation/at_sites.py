@@ -55,8 +55,20 @@ def predict(
     engine: Engine, computation: tff.Computation, weights: Sequence[np.ndarray], batches: Mapping[str, tf.data.Dataset]
 ) -> Predictions:
     """Asks all sites at the same time; `batches` are by site, and so is the order of the result."""
+    answers, missing = answers_of(engine, computation, weights, batches)
+    found = list(answers.values())
+    width = computation.type_signature.result[1].shape[-1]
+    labels = np.concatenate([np.zeros(0, np.int64), *(np.asarray(labels, np.int64) for labels, _ in found)])
+    probabilities = np.concatenate([np.zeros((0, width), np.float32), *(outputs for _, outputs in found)])
+    return Predictions(labels, probabilities, missing)
 
-    def ask(site: str) -> tuple[np.ndarray, np.ndarray] | str:
+
+def answers_of(
+    engine: Engine, computation: tff.Computation, weights: Sequence[np.ndarray], batches: Mapping[str, tf.data.Dataset]
+) -> tuple[dict[str, tuple], dict[str, str]]:
+    """What a computation of (weights, batches) gives at each site, and why the sites that are missing could not."""
+
+    def ask(site: str) -> tuple | str:
         why = ""
         for _ in range(_ATTEMPTS):
             try:
@@ -67,9 +79,5 @@ def predict(
 
     with ThreadPoolExecutor(max(1, len(batches)) if engine.sites else 1) as pool:
         answers = dict(zip(batches, pool.map(ask, batches)))
-    found = [answer for answer in answers.values() if not isinstance(answer, str)]
-    missing = {site: answer for site, answer in answers.items() if isinstance(answer, str)}
-    width = computation.type_signature.result[1].shape[-1]
-    labels = np.concatenate([np.zeros(0, np.int64), *(np.asarray(labels, np.int64) for labels, _ in found)])
-    probabilities = np.concatenate([np.zeros((0, width), np.float32), *(outputs for _, outputs in found)])
-    return Predictions(labels, probabilities, missing)
+    found = {site: answer for site, answer in answers.items() if not isinstance(answer, str)}
+    return found, {site: answer for site, answer in answers.items() if isinstance(answer, str)}

@@ -118,6 +118,7 @@ APP = cli.App(
     methods=METHODS,
     work=work,
     narrowed=(("precision", "generator_precision"),),
+    not_across_sites={"centralised": "no site has all the micrographs"},
 )
 
 

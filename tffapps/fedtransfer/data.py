@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import cv2
@@ -22,6 +23,7 @@ from tffapps.errors import UserError
 from tffapps.fedtransfer import GLOBAL
 
 CACHE = pathlib.Path("data") / "cache"
+_LAYOUT = "lay the files out as <client>/images/* and <client>/labels/*"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Pool:
     codings: dict[str, Coding]
     key: str  # changes with any tile, client or split
     size: tuple[int, int]  # of all tiles: height and width
+    fold: int = 0
 
     @property
     def clients(self) -> list[str]:
@@ -44,19 +47,29 @@ class Pool:
 def load(values: dict[str, Any]) -> list[Pool]:
     """One pool for each fold; they differ in their splits alone."""
     name, source = _source(values)
-    table, codings = micrographs.load(
-        source, CACHE / "tiles", tile=values["tile"], size=values["size"], most=values["tiles"]
+    table = micrographs.read(source)
+    check_clients(list(dict.fromkeys(table.client)), f"--data {source}", _LAYOUT)
+    folds, codings = cut(table, values)
+    size = one_size(sizes_of(folds[0]))
+    return [Pool(name, fold, codings, manifest.fingerprint(fold), size, at) for at, fold in enumerate(folds)]
+
+
+def cut(table: pd.DataFrame, values: Mapping[str, Any]) -> tuple[list[pd.DataFrame], dict[str, Coding]]:
+    """Tiles of what `micrographs.read` gives, a table for each fold, and how labels are written.
+
+    A client's part in it does not depend on the others: a site does the same with its own micrographs.
+    """
+    table, codings = micrographs.prepared(
+        table, CACHE / "tiles", tile=values["tile"], size=values["size"], most=values["tiles"]
     )
-    if table.client.nunique() < 2:
-        raise UserError(
-            f"--data {source}: only one client, {table.client.iloc[0]}; generators travel between two or more: "
-            "lay the files out as <client>/images/* and <client>/labels/*"
-        )
-    if GLOBAL in set(table.client):
-        raise UserError(f"--data {source}: a client called {GLOBAL}, as tables call all test tiles; rename it")
-    size = _size(table)
-    folds = [table] if values["folds"] == 1 else micrographs.folds(table, values["folds"])
-    return [Pool(name, fold, codings, manifest.fingerprint(fold), size) for fold in folds]
+    return [table] if values["folds"] == 1 else micrographs.folds(table, values["folds"]), codings
+
+
+def check_clients(clients: Sequence[str], source: str, remedy: str) -> None:
+    if len(clients) < 2:
+        raise UserError(f"{source}: only one client, {clients[0]}; generators travel between two or more: {remedy}")
+    if GLOBAL in clients:
+        raise UserError(f"{source}: a client called {GLOBAL}, as tables call all test tiles; rename it")
 
 
 def _source(values: dict[str, Any]) -> tuple[str, pathlib.Path]:
@@ -68,19 +81,26 @@ def _source(values: dict[str, Any]) -> tuple[str, pathlib.Path]:
     return "stand-in" if standin.is_standin(source) else source.resolve().stem, source
 
 
-def _size(table: pd.DataFrame) -> tuple[int, int]:
-    """Of all tiles: cut to one size, they differ only where each image's own size counts."""
-    sizes: dict[tuple[int, ...], str] = {}
+def sizes_of(table: pd.DataFrame) -> dict[tuple[int, int], str]:
+    """The sizes of tiles, and a client that has each; not more than two, which is one too many."""
+    sizes: dict[tuple[int, int], str] = {}
     for path, client in zip(table["mask"], table.client):
-        sizes.setdefault(_read(path).shape, client)
+        height, width = _read(path).shape
+        sizes.setdefault((height, width), client)
         if len(sizes) > 1:
-            (one, first), (other, second) = sizes.items()
-            raise UserError(
-                f"--tile 0: tiles of {one[1]} × {one[0]} pixels at {first} and of {other[1]} × {other[0]} at {second}; "
-                "bring them to one size with --size"
-            )
-    (height, width) = next(iter(sizes))
-    return height, width
+            break
+    return sizes
+
+
+def one_size(sizes: Mapping[tuple[int, int], str]) -> tuple[int, int]:
+    """Of all tiles: cut to one size, they differ only where each image's own size counts."""
+    if len(sizes) > 1:
+        (one, first), (other, second) = list(sizes.items())[:2]
+        raise UserError(
+            f"--tile 0: tiles of {one[1]} × {one[0]} pixels at {first} and of {other[1]} × {other[0]} at {second}; "
+            "bring them to one size with --size"
+        )
+    return next(iter(sizes))
 
 
 def images_of(rows: pd.DataFrame, channels: int) -> np.ndarray:

@@ -27,9 +27,10 @@ def draw_all(
     pool: Pool,
     records: Sequence[Record],
     exchanged: Sequence[Exchanged],
-    judge: Judge,
+    judge: Judge | None,
     what_ran: dict[str, str],
 ) -> None:
+    """Without a judge those that show no images."""
     title = f"{what_ran['data']}, {what_ran['model']}, {what_ran['weights']}"
     _scores(folder / "scores.png", records_of_first_precision(scores_of(records)), title)
     named = [
@@ -37,6 +38,8 @@ def draw_all(
         for one in records
     ]
     curves(folder / "validation_loss.png", pd.concat(named), "validation_loss", title)
+    if judge is None:
+        return
     if exchanged:
         _looks(folder / "looks.png", pool, exchanged[0], pool.name)
     _found(folder / "segmentations.png", pool, records, judge, title)

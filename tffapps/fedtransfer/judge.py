@@ -39,8 +39,11 @@ class Judge:
 
         self._losses, self._boundary = losses, boundary
 
-    def validation_losses(self, weights: list[np.ndarray], pool: Pool, clients: Sequence[str]) -> dict[str, float]:
-        """The mean loss over each client's validation tiles."""
+    def validation_losses(
+        self, weights: list[np.ndarray], pool: Pool, clients: Sequence[str], *, last: bool = False
+    ) -> dict[str, float]:
+        """The mean loss over each client's validation tiles; nan of one that is away, which it may not be at last."""
+        del last  # nobody is away here
         self._model.set_weights(weights)
         return {client: self._mean_loss(pool.of("val", client)) for client in clients}
 
@@ -49,18 +52,19 @@ class Judge:
 
     def test(self, weights: list[np.ndarray], pool: Pool) -> Scores:
         """The metrics on each client's test tiles, and on all of them together."""
-        self._model.set_weights(weights)
-        found = {client: self._grains(pool.of("test", client)) for client in pool.clients}
+        found = self._by_client(weights, pool)
         found[GLOBAL] = np.concatenate(list(found.values()))
         return {name: dict(zip(METRICS, rows.mean(axis=0).tolist())) for name, rows in found.items()}
 
-    def _grains(self, rows: pd.DataFrame) -> np.ndarray:
+    def _by_client(self, weights: list[np.ndarray], pool: Pool) -> dict[str, np.ndarray]:
+        return {client: self.grains(pool.of("test", client), weights) for client in pool.clients}
+
+    def grains(self, rows: pd.DataFrame, weights: list[np.ndarray]) -> np.ndarray:
         """(tiles, METRICS)"""
-        pairs = zip(masks_of(rows).astype(bool), self.predict(rows))
+        pairs = zip(masks_of(rows).astype(bool), self.predict(rows, weights))
         return np.array([list(segmentation.scores(*pair).values()) for pair in pairs])
 
-    def predict(self, rows: pd.DataFrame, weights: list[np.ndarray] | None = None) -> np.ndarray:
+    def predict(self, rows: pd.DataFrame, weights: list[np.ndarray]) -> np.ndarray:
         """bool (n, height, width), true on boundaries."""
-        if weights is not None:
-            self._model.set_weights(weights)
+        self._model.set_weights(weights)
         return np.concatenate([self._boundary(images).numpy() for images, _ in self._batches(rows)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,12 +12,9 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
-from models import unet
 from models.weights import WeightsError, WeightsUsed, check_shapes, fill
-from preprocessing.erasing import Erasing
 from tffapps import cli, fedtransfer
-from tffapps.data import images, pipeline
-from tffapps.engine import Engine, open_engine
+from tffapps.engine import Engine, addresses, open_engine
 from tffapps.errors import RunStopped, UserError
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
@@ -28,7 +26,10 @@ from tffapps.federated.training import train
 from tffapps.fedtransfer import GLOBAL, data, figures, look, tables
 from tffapps.fedtransfer.data import Pool
 from tffapps.fedtransfer.exchange import Exchange, Made
+from tffapps.fedtransfer.inputs import Inputs
 from tffapps.fedtransfer.judge import Judge, Scores
+from tffapps.fedtransfer.judge_at_sites import JudgeAtSites
+from tffapps.fedtransfer.sites import Sites
 from tffapps.runs import Run, name_of
 from tffapps.settings import as_dict, pick
 
@@ -63,14 +64,19 @@ class Exchanged:
 
 def run_all(values: dict[str, Any]) -> None:
     folder = fedtransfer.APP.folder(values)
-    pools = data.load(values)
-    clients = len(pools[0].clients)
-    if values["min_clients"] > clients:
-        raise UserError(f"--min-clients {values['min_clients']}: there are only {clients} clients")
-    with open_engine(values["engine"]) as engine:
-        work = _Work(values, pools, engine)
+    # Files that cannot be used are found before an engine is started; sites look at theirs.
+    local = [] if addresses(values["engine"]) else data.load(values)
+    with open_engine(values["engine"], cli.certificates(values)) as engine:
+        sites = Sites(engine, values) if engine.sites else None
+        clients = sites.names if sites else local[0].clients
+        if values["min_clients"] > len(clients):
+            raise UserError(f"--min-clients {values['min_clients']}: there are only {len(clients)} clients")
+        pools = sites.pools() if sites else local
+        work = _Work(values, pools, engine, sites)
         records = list(work.runs())
-    seen = [look.seen(pools[one.fold], one.made, work.channels, one.seed) for one in work.compared()]
+    seen = [look.seen(pools[one.fold], one.made, work.channels, one.seed) for one in work.compared()] if local else []
+    if not local:
+        print("look.csv, looks.png, segmentations.png: left out, the images are at the sites", file=sys.stderr)
     settings = work.settings
     what_ran = {
         "data": pools[0].name,
@@ -78,28 +84,23 @@ def run_all(values: dict[str, Any]) -> None:
         "weights": work.weights,
         "model": f"U-Net of width {settings.width}, {pools[0].size[1]}x{pools[0].size[0]} pixels",
     }
-    tables.write_all(folder, pools, records, work.exchanged, seen, what_ran)
-    figures.draw_all(folder, pools[0], records, work.exchanged, work.judge, what_ran)
+    tables.write_all(folder, pools, records, work.exchanged, seen, what_ran, pictures=bool(local))
+    figures.draw_all(folder, pools[0], records, work.exchanged, work.judge if local else None, what_ran)
 
 
 class _Work:
     """All runs of one command: they share the network, its round and the images painted."""
 
-    def __init__(self, values: dict[str, Any], pools: list[Pool], engine: Engine) -> None:
+    def __init__(self, values: dict[str, Any], pools: list[Pool], engine: Engine, sites: Sites | None) -> None:
         self._values, self._pools, self._engine = values, pools, engine
         self.settings = fedtransfer.settings_of(values)
         self.channels = self.settings.channels
-        self._exchange, self._aggregation = Exchange(values), pick(Aggregation, values)
-        size = pools[0].size
-        self._reader = images.Reader(size, self.channels, ("png",))  # tiles and what is painted
-        self._mask_reader = images.MaskReader(size, ("png",))
-        spec = (tf.TensorSpec((None, *size, self.channels), tf.float32), tf.TensorSpec((None, *size), tf.int32))
-        self._model = unet.build(
-            input_shape=(*size, self.channels), width=self.settings.width, depth=self.settings.depth
-        )
-        loss = unet.segmentation_loss(self.settings.boundary_weight)
-        self._rounds = Rounds(Task.of_batches(self._model, spec, loss))
-        self.judge = Judge(self._model, self._in_order, loss, spec)
+        self._exchange, self._aggregation = Exchange(values, sites), pick(Aggregation, values)
+        self._inputs = inputs = Inputs(self.settings, pools[0].size)
+        self._model = inputs.model
+        self._rounds = Rounds(Task.of_batches(inputs.model, inputs.spec, inputs.loss))
+        here = Judge(inputs.model, inputs.in_order, inputs.loss, inputs.spec)
+        self.judge = JudgeAtSites(inputs, engine, sites) if sites else here
         self.exchanged: list[Exchanged] = []
         self.weights = ""
 
@@ -183,10 +184,10 @@ class _Work:
         alone: bool,
     ) -> None:
         def client(place: int, name: str, rows: pd.DataFrame) -> Client:
-            return Client(name, lambda number: self._batches(rows, stream(seed, number, place)))
+            return Client(name, lambda number: self._inputs.batches(rows, stream(seed, number, place)))
 
         def evaluate(weights: list[np.ndarray], number: int) -> dict[str, float]:
-            losses = self.judge.validation_losses(weights, pool, judged)
+            losses = self.judge.validation_losses(weights, pool, judged, last=number == rounds)
             mean = float(np.mean(list(losses.values())))
             earlier = run.rounds()
             lowest = earlier.validation_loss.min() if len(earlier) else math.inf
@@ -219,19 +220,6 @@ class _Work:
             raise UserError(f"--weights: {error}") from error
         self.weights = used.label
         return used
-
-    def _batches(self, rows: pd.DataFrame, seed: int) -> tf.data.Dataset:
-        augment = Erasing(self.settings.erasing) if self.settings.erasing else None
-        return pipeline.of_files(
-            list(rows.path), list(rows["mask"]), self._reader, batch=self.settings.batch, epochs=self.settings.epochs,
-            seed=seed, augment=augment, read_label=self._mask_reader,
-        )  # fmt: skip
-
-    def _in_order(self, rows: pd.DataFrame) -> tf.data.Dataset:
-        return pipeline.of_files(
-            list(rows.path), list(rows["mask"]), self._reader, batch=self.settings.batch, shuffle=False,
-            read_label=self._mask_reader,
-        )  # fmt: skip
 
 
 def _no_imagenet() -> Any:

@@ -32,7 +32,10 @@ def write_all(
     exchanged: Sequence[Exchanged],
     seen: Sequence[pd.DataFrame],
     what_ran: dict[str, str],
+    *,
+    pictures: bool = True,
 ) -> None:
+    """`pictures`: whether images that were painted can be looked at here."""
     scores = scores_of(records)
     first = records_of_first_precision(scores)
     about = {name: what_ran[name] for name in ("data", "profile")}
@@ -40,7 +43,7 @@ def write_all(
     for name, table in (
         ("table2_separate_centralised", _beside(first[first.method.isin(ALONE)])),
         ("table3_federated", _beside(first[~first.method.isin(ALONE)])),
-        ("generator_precision", generator_precision(scores, exchanged)),
+        ("generator_precision", generator_precision(scores, exchanged, pictures)),
         ("bytes", sent(records, exchanged, pools)),
         ("look", looks(seen)),
     ):
@@ -82,10 +85,10 @@ def tiles(pool: Pool) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def generator_precision(scores: pd.DataFrame, exchanged: Sequence[Exchanged]) -> pd.DataFrame:
+def generator_precision(scores: pd.DataFrame, exchanged: Sequence[Exchanged], pictures: bool) -> pd.DataFrame:
     """What fewer bytes for a generator cost: in the images painted, in grey levels of 255, and on the global test set.
 
-    `ratio` and the differences are to float32, blank where that was not sent.
+    `ratio` and the differences are to float32, blank where that was not sent; of images also where they are not here.
     """
     rows = []
     for precision in dict.fromkeys(one.precision for one in exchanged):
@@ -93,7 +96,8 @@ def generator_precision(scores: pd.DataFrame, exchanged: Sequence[Exchanged]) ->
         found = scores[(scores.precision == precision) & (scores.test == GLOBAL)].iloc[0]
         metrics = {name: found[name] for metric in METRICS for name in (metric, f"{metric}_std")}
         row = {"precision": precision, "bytes": round(float(np.mean(sizes)))}
-        rows.append({**row, "pixel_difference": _difference(precision, exchanged), **metrics, "seeds": found.seeds})
+        difference = _difference(precision, exchanged) if pictures else float("nan")
+        rows.append({**row, "pixel_difference": difference, **metrics, "seeds": found.seeds})
     table = pd.DataFrame(rows)
     if not len(table):
         return table

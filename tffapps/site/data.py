@@ -28,7 +28,7 @@ from typing import Any
 import pandas as pd
 
 from tffapps.data import manifest as manifests
-from tffapps.data import standin
+from tffapps.data import micrographs, standin
 from tffapps.errors import UserError
 
 DESCRIPTION = "site.json"
@@ -37,8 +37,12 @@ _MASK = ".mask"
 
 
 def load(data: Path, name: str) -> pd.DataFrame:
-    """The rows of a folder or manifest that are this site's: those of its client, or all if there is one client."""
-    table = manifests.load(data)
+    """The rows of a folder or manifest that are this site's: those of its client, or all if there is one client.
+
+    Folders of micrographs and their labels are rows with masks; they are divided where they are cut into tiles.
+    """
+    pairs = _micrographs(Path(os.path.abspath(data)))
+    table = manifests.load(data) if pairs is None else pairs
     manifests.check(table)
     clients = sorted(set(table.client), key=manifests.natural_key)
     if name in clients:
@@ -52,11 +56,27 @@ def load(data: Path, name: str) -> pd.DataFrame:
     return table
 
 
+def _micrographs(root: Path) -> pd.DataFrame | None:
+    """The rows of a folder of one client's `images` and `labels`, or of several clients'; None: it holds others."""
+
+    def has_pairs(folder: Path) -> bool:
+        return all((folder / kind).is_dir() for kind in ("images", "labels"))
+
+    if has_pairs(root):
+        table = micrographs.read_client(root)
+    elif root.is_dir() and any(has_pairs(each) for each in root.iterdir()):
+        table = micrographs.read(root)
+    else:
+        return None
+    return table.assign(label=micrographs.LABEL, split="train")[[*manifests.COLUMNS, "mask", "subject"]]
+
+
 def readable(table: pd.DataFrame, name: str, source: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The rows whose image can be read, and what the site publishes of them; the others are named to its user."""
     from tffapps.site.look_at_files import look
 
-    reasons, formats = look(list(table.path))
+    masks = list(table["mask"]) if "mask" in table.columns else [""] * len(table)
+    reasons, formats = look([path for path, mask in zip(table.path, masks) if not (mask and _is_tiff(path))])
     for path, reason in reasons.items():
         print(f"left out: {path}: {reason}", file=sys.stderr)
     left = table[~table.path.isin(list(reasons))].reset_index(drop=True)
@@ -124,6 +144,11 @@ def working_folder(table: pd.DataFrame, description: Mapping[str, Any]) -> Itera
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_tiff(path: str) -> bool:
+    """TensorFlow cannot read these; of a micrograph it is given tiles, which are in another format."""
+    return path.lower().endswith((".tif", ".tiff"))
 
 
 def _relative(split: str, index: int, number: int) -> str:
