@@ -1,4 +1,4 @@
-"""Writes the tables of README.md from the CSV files in results/: no number there is typed in.
+"""Writes the tables of README.md and docs/ from the CSV files in results/: no number there is typed in.
 
 python scripts/readme_tables.py [--check]
 """
@@ -13,11 +13,44 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
 def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def headlines() -> str:
+    """What the report sums up, real images beside the stand-in."""
+    from tffapps.report.collect import collect
+    from tffapps.report.summary import comparisons, signed
+
+    columns = [
+        "system",
+        "data",
+        "metric",
+        "the paper's method",
+        "baseline",
+        "gain",
+        "paper's gain",
+        "as good without it",
+    ]
+    rows = []
+    for place in collect(ROOT / "results").places:
+        if place.system.name == "classify":
+            continue
+        for one in comparisons(place.system.name, place.sheets):
+            paper = "" if one.paper_gain is None else signed(one.paper_gain)
+            rows.append(
+                [
+                    place.system.name, place.data, one.metric, f"{one.method.name} {one.method}",
+                    f"{one.baseline.name} {one.baseline}", f"{signed(one.gain)}, {one.verdict}", paper,
+                    ", ".join(f"{other.name} {other.mean:.3f}" for other in one.as_good),
+                ]
+            )  # fmt: skip
+    return _markdown(columns, rows)
 
 
 def classify() -> str:
@@ -40,6 +73,19 @@ def rounds() -> str:
         speed = f"{row.images_per_second:.0f} | {row.speed_of_fit:.2f}"
         lines.append(f"| {row.contender} | {row.clients} | {speed} | {first} | {row.peak_memory_mb / 1000:.2f} GB |")
     return "\n".join(lines)
+
+
+def sites() -> str:
+    table = pd.read_csv(ROOT / "results" / "benchmarks" / "sites.csv")
+    columns = ["", "seconds a round", "of in-process", "down to a client", "of the weights", "up", "of the weights"]
+    rows = []
+    for row in table.itertuples():
+        crossing = [f"{row.sent_a_client:,} bytes", f"{row.sent_of_weights:.3f}"]
+        crossing += [f"{row.received_a_client:,} bytes", f"{row.received_of_weights:.3f}"]
+        if not row.total_sent:
+            crossing = [""] * 4
+        rows.append([row.contender, f"{row.seconds_per_round:.1f}", f"{row.time_of_in_process:.2f}", *crossing])
+    return _markdown(columns, rows)
 
 
 def plfl() -> str:
@@ -287,8 +333,10 @@ def _blank(value: float) -> str:
 
 
 TABLES = {
+    "headlines": headlines,
     "classify": classify,
     "rounds": rounds,
+    "sites": sites,
     "plfl": plfl,
     "plfl_real": plfl_real,
     "poisoning": poisoning,
@@ -320,13 +368,14 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
-    path = ROOT / "README.md"
-    old = path.read_text()
-    new = filled(old)
-    if "--check" in sys.argv[1:]:
-        return int(old != new)
-    path.write_text(new)
-    return 0
+    changed = False
+    for page in PAGES:
+        old = page.read_text()
+        new = filled(old)
+        changed |= old != new
+        if old != new and "--check" not in sys.argv[1:]:
+            page.write_text(new)
+    return int(changed and "--check" in sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from tests.engine.closed import ends
+from tests.engine.closed import ends, need_namespaces
 from tests.site.conftest import files
 from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.engine.forward import forward
@@ -60,6 +60,24 @@ class Member:
     def close(self) -> None:
         self.worker.stop()
         self._stack.close()
+
+
+@contextlib.contextmanager
+def serving(folder: pathlib.Path, data: dict[str, pathlib.Path]) -> Iterator[list[Member]]:
+    """A site for each name, with its part of that data."""
+    need_namespaces()
+    with contextlib.ExitStack() as stack:
+        members = []
+        for name, images in data.items():
+            members.append(Member(images, folder, name))
+            stack.callback(members[-1].close)
+        yield members
+
+
+def flags_for(folder: pathlib.Path, *addresses: str) -> list[str]:
+    """What an application is given to run across these sites."""
+    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
+    return ["--engine", ",".join(addresses), *(f"--{flag}={file}" for flag, file in shown)]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import pathlib
@@ -15,9 +14,8 @@ import pytest
 
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
-from tests.engine.closed import need_namespaces
-from tests.site.conftest import PIXELS, files
-from tests.site.federation import Member
+from tests.site.conftest import PIXELS
+from tests.site.federation import Member, flags_for, serving
 from tests.test_commands import command, environment
 from tffapps import classify, cli
 from tffapps.errors import UserError
@@ -28,17 +26,12 @@ SMALL = ["--model=tiny", f"--size={PIXELS}", "--batch=4", "--rounds=2", "--seeds
 
 @pytest.fixture(scope="module")
 def sites(noise, folder):
-    need_namespaces()
-    with contextlib.ExitStack() as stack:
-        members = [Member(noise, folder, name) for name in ("a", "b")]
-        for member in members:
-            stack.callback(member.close)
+    with serving(folder, dict.fromkeys(("a", "b"), noise)) as members:
         yield members
 
 
 def flags(folder: pathlib.Path, members: list[Member]) -> list[str]:
-    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
-    return ["--engine", ",".join(site.address for site in members), *(f"--{flag}={file}" for flag, file in shown)]
+    return flags_for(folder, *(site.address for site in members))
 
 
 def test_the_numbers_of_one_machine(sites, folder, noise, tmp_path):

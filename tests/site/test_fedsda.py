@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 
 import numpy as np
@@ -11,9 +10,8 @@ import pytest
 
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
-from tests.engine.closed import need_namespaces
 from tests.site.conftest import files
-from tests.site.federation import Member, listening_in
+from tests.site.federation import Member, flags_for, listening_in, serving
 from tffapps import cli
 from tffapps.data import tissue, wilds
 from tffapps.engine import open_engine
@@ -39,18 +37,12 @@ def manifest(tmp_path_factory) -> pathlib.Path:
 @pytest.fixture
 def sites(manifest, folder, tmp_path):
     """In a folder of their own: what they make stays there."""
-    need_namespaces()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(working_in(tmp_path))
-        members = [Member(manifest, folder, name) for name in ("a", "b")]
-        for member in members:
-            stack.callback(member.close)
+    with working_in(tmp_path), serving(folder, dict.fromkeys(("a", "b"), manifest)) as members:
         yield members
 
 
 def flags(folder: pathlib.Path, members: list[Member]) -> list[str]:
-    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
-    return ["--engine", ",".join(site.address for site in members), *(f"--{flag}={file}" for flag, file in shown)]
+    return flags_for(folder, *(site.address for site in members))
 
 
 def test_the_numbers_of_one_machine(sites, folder, manifest, tmp_path, capsys):

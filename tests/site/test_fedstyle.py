@@ -13,8 +13,7 @@ import pytest
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
 from tests.engine.closed import need_namespaces
-from tests.site.conftest import files
-from tests.site.federation import Member
+from tests.site.federation import Member, flags_for
 from tffapps import cli, fedstyle
 from tffapps.data import artists, painters
 from tffapps.errors import UserError
@@ -55,8 +54,7 @@ def members(pictures, folder):
 
 
 def flags(folder: pathlib.Path, members: list[Member]) -> list[str]:
-    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
-    return ["--engine", ",".join(site.address for site in members), *(f"--{flag}={file}" for flag, file in shown)]
+    return flags_for(folder, *(site.address for site in members))
 
 
 def kept(results: pathlib.Path, run: str) -> list[np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pathlib
 import shutil
@@ -16,9 +15,7 @@ from models.pix2pix import Architecture, build
 from preprocessing import generator_files
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
-from tests.engine.closed import need_namespaces
-from tests.site.conftest import files
-from tests.site.federation import Member, listening_in
+from tests.site.federation import flags_for, listening_in, serving
 from tffapps import cli
 from tffapps.data import grains, manifest
 from tffapps.engine import open_engine
@@ -54,17 +51,8 @@ def work(tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def sites(micrographs, folder, work):
     """Site a is given everybody's micrographs and takes its own, site b is given its own."""
-    need_namespaces()
-    with contextlib.ExitStack() as stack, working_in(work):
-        members = [Member(micrographs, folder, "a"), Member(micrographs / "b", folder, "b")]
-        for member in members:
-            stack.callback(member.close)
+    with working_in(work), serving(folder, {"a": micrographs, "b": micrographs / "b"}) as members:
         yield members
-
-
-def flags(folder: pathlib.Path, *addresses: str) -> list[str]:
-    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
-    return ["--engine", ",".join(addresses), *(f"--{flag}={file}" for flag, file in shown)]
 
 
 def compare(here: pathlib.Path, there: pathlib.Path, run: str) -> None:
@@ -85,7 +73,7 @@ def test_a_federation_has_the_numbers_of_one_machine(sites, folder, micrographs,
         assert cli.main(APP, [*methods, f"--data={micrographs}"]) == 0
     with working_in(work):
         # In whatever order the sites are given, clients are sorted.
-        assert cli.main(APP, [*methods, *flags(folder, sites[1].address, sites[0].address)]) == 0
+        assert cli.main(APP, [*methods, *flags_for(folder, sites[1].address, sites[0].address)]) == 0
     compare(tmp_path, work, "fedavg-seed0")
     assert "look.csv, looks.png, segmentations.png: left out" in capsys.readouterr().err
     results = work / "results/fedtransfer"
@@ -104,7 +92,7 @@ def test_generators_travel_between_sites(sites, folder, micrographs, work, tmp_p
     with working_in(tmp_path):
         assert cli.main(APP, [*more, f"--data={micrographs}"]) == 0
     with working_in(work), listening_in(folder, sites[1]) as (address, _, outward):
-        assert cli.main(APP, [*more, *flags(folder, sites[0].address, address)]) == 0
+        assert cli.main(APP, [*more, *flags_for(folder, sites[0].address, address)]) == 0
     for run in ("separate-a", "separate-b", "fedtransfer-int8", "repeated"):
         for fold in (0, 1):
             compare(tmp_path, work, f"{run}-fold{fold}-seed0")
@@ -233,14 +221,14 @@ def test_what_cannot_be_across_sites(tmp_path, capfd):
 
 
 def test_mistakes_that_sites_find(sites, folder, work, capfd):
-    both = flags(folder, *(site.address for site in sites))
+    both = flags_for(folder, *(site.address for site in sites))
     assert "--min-clients 3: there are only 2 clients" in complaint(capfd, work, *both, "--min-clients=3")
-    line = complaint(capfd, work, *flags(folder, sites[0].address))
+    line = complaint(capfd, work, *flags_for(folder, sites[0].address))
     assert "--engine: only one client, a; generators travel between two or more: give the addresses" in line
     line = complaint(capfd, work, *both, "--tile=65", status=3)
     assert "could not do tiles: … 64 × 64 pixels, smaller than a tile; choose --tile 64 or less" in line
 
 
 def test_sites_without_labels(members, folder, tmp_path, capfd):
-    line = complaint(capfd, tmp_path, *flags(folder, *(site.address for site in members)))
+    line = complaint(capfd, tmp_path, *flags_for(folder, *(site.address for site in members)))
     assert "--engine: site a has labels for 0 of its 18 images; it must serve <client>/images/*" in line

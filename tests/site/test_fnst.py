@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import shutil
 
@@ -12,9 +11,7 @@ import pytest
 
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
-from tests.engine.closed import need_namespaces
-from tests.site.conftest import files
-from tests.site.federation import Member, listening_in
+from tests.site.federation import flags_for, listening_in, serving
 from tffapps import cli
 from tffapps.data import chaoyang, glands
 from tffapps.errors import UserError
@@ -58,25 +55,15 @@ def place(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def sites(manifest, folder, place):
-    need_namespaces()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(working_in(place))
-        members = [Member(manifest, folder, name) for name in COUNTS]
-        for member in members:
-            stack.callback(member.close)
+    with working_in(place), serving(folder, dict.fromkeys(COUNTS, manifest)) as members:
         yield members
-
-
-def flags(folder: pathlib.Path, *addresses: str) -> list[str]:
-    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
-    return ["--engine", ",".join(addresses), *(f"--{flag}={file}" for flag, file in shown)]
 
 
 @pytest.fixture(scope="module")
 def there(sites, folder, place):
     """What all methods find across sites, and what came out of site a meanwhile."""
     with listening_in(folder, sites[0]) as (address, _, outward):
-        assert cli.main(APP, [*SMALL, *flags(folder, address, sites[1].address), "--results=there"]) == 0
+        assert cli.main(APP, [*SMALL, *flags_for(folder, address, sites[1].address), "--results=there"]) == 0
     return place / "there/fnst", bytes(outward)
 
 
@@ -133,7 +120,7 @@ def test_gram_matrices_leave_a_site_and_images_do_not(there, manifest, place):
 
 def test_the_same_command_again_asks_for_nothing_new(there, sites, folder, place, capsys):
     before = {file: file.stat().st_mtime_ns for file in (place / "data/sites").rglob("answer")}
-    again = [*SMALL, "--methods=fnst", *flags(folder, *(site.address for site in sites)), "--results=there"]
+    again = [*SMALL, "--methods=fnst", *flags_for(folder, *(site.address for site in sites)), "--results=there"]
     tables = (there[0] / "table3_fnst.csv").read_text()
     assert cli.main(APP, again) == 0
     assert {file: file.stat().st_mtime_ns for file in (place / "data/sites").rglob("answer")} == before
@@ -148,7 +135,7 @@ def test_the_same_command_again_asks_for_nothing_new(there, sites, folder, place
 
 def test_no_image_is_read_here(sites, folder, tmp_path):
     """A frozen base stores features of images, and those of the sites cannot be had: whole images are used."""
-    where = flags(folder, *(site.address for site in sites))
+    where = flags_for(folder, *(site.address for site in sites))
     with working_in(tmp_path):
         assert cli.main(APP, ["--profile=smoke", "--rounds=1", "--methods=fedavg", "--freeze=yes", *where]) == 0
         rounds, weights = record(tmp_path / "results/fnst", "fedavg-seed0")
@@ -221,11 +208,11 @@ def test_a_mistake_is_one_clear_line(arguments, message, tmp_path, capfd):
 
 
 def test_what_sites_have_must_do(sites, folder, capfd):
-    both = flags(folder, *(site.address for site in sites))
+    both = flags_for(folder, *(site.address for site in sites))
     assert "--min-clients 3: there are only 2 clients" in complaint(capfd, *both, "--min-clients=3")
     line = complaint(capfd, *both, "--methods=fnst", "--augmentations=S2C9")
     assert "S2C9: no class has more than 9 images at one client and 1 to 9 at another" in line
-    alone = flags(folder, sites[0].address)
+    alone = flags_for(folder, sites[0].address)
     assert "--engine: only one site; styles travel between sites: give two or more" in complaint(capfd, *alone)
 
 

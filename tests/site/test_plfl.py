@@ -13,9 +13,7 @@ import pytest
 from preprocessing.knee import KneeRejected, preprocess_bytes
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
-from tests.engine.closed import need_namespaces
-from tests.site.conftest import files
-from tests.site.federation import Member
+from tests.site.federation import Member, flags_for, serving
 from tffapps import cli
 from tffapps.data import knees, oai
 from tffapps.plfl import APP, tables
@@ -48,17 +46,12 @@ def manifests(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def sites(manifests, folder):
-    need_namespaces()
-    with contextlib.ExitStack() as stack:
-        members = [Member(manifests / "sites.csv", folder, name) for name in ("a", "b")]
-        for member in members:
-            stack.callback(member.close)
+    with serving(folder, dict.fromkeys(("a", "b"), manifests / "sites.csv")) as members:
         yield members
 
 
 def flags(folder: pathlib.Path, members: list[Member]) -> list[str]:
-    shown = zip(("cert", "key", "ca"), files(folder, "coordinator").paths())
-    return ["--engine", ",".join(site.address for site in members), *(f"--{flag}={file}" for flag, file in shown)]
+    return flags_for(folder, *(site.address for site in members))
 
 
 @contextlib.contextmanager
