@@ -10,6 +10,7 @@ import pytest
 
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
+from tests.engine.closed import need_namespaces
 from tests.test_commands import environment
 from tffapps import cli
 
@@ -50,3 +51,15 @@ def test_it_is_short_and_its_flag_is_in_the_help():
         text=True, check=True, timeout=60,
     )  # fmt: skip
     assert "--largest" in done.stdout
+
+
+@pytest.mark.slow
+def test_two_sites(tmp_path):
+    need_namespaces()
+    done = subprocess.run(
+        ["bash", "examples/two_sites.sh", str(tmp_path / "trial")], cwd=ROOT, capture_output=True, text=True,
+        env={**environment(), "PYTHON": sys.executable}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("largest difference between the two tables: ") == 2
+    assert "took part in round" in done.stdout and "alignment is done" in (tmp_path / "trial/north/log").read_text()

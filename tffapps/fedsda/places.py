@@ -18,7 +18,7 @@ from tffapps.fedsda.data import CACHE, PLACE, Fold
 from tffapps.fedsda.stains import Stains
 from tffapps.fedsda.stock import AtItsSite, Held, Stock
 from tffapps.site import chores
-from tffapps.site.parcel import Parcel
+from tffapps.site.parcel import Parcel, understood
 
 
 class Place(Protocol):
@@ -64,15 +64,15 @@ class AtSites:
         found = self._measured(fold)
         for stock in found:
             if not stock.count:
-                why = stock.answer.words["row"]["not_separated"]
                 raise UserError(
-                    f"{stock.site}: the stains of none of its training patches can be measured ({why}); "
+                    f"{stock.site}: the stains of none of its training patches can be measured "
+                    f"({stock.row['not_separated']}); "
                     "leave the site out, or use --sides none"
                 )
         return list(found)
 
     def separation(self, fold: Fold) -> list[dict[str, Any]]:
-        return [{"client": stock.site, **stock.answer.words["row"]} for stock in self._measured(fold)]
+        return [{"client": stock.site, **stock.row} for stock in self._measured(fold)]
 
     def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> tuple[list[str], int]:
         clients = rows.client.to_numpy()
@@ -85,7 +85,8 @@ class AtSites:
         paths = np.empty(len(rows), object)
         for site, own in places.items():
             paths[own] = [chores.made_path(requests[site].identity, number) for number in range(len(own))]
-        return list(paths), sum(int(answer.words["kept"]) for answer in answers.values())
+        with understood("alignment"):
+            return list(paths), sum(int(answer.words["kept"]) for answer in answers.values())
 
     def _measured(self, fold: Fold) -> list[AtItsSite]:
         if fold.name not in self._stocks:
@@ -93,11 +94,11 @@ class AtSites:
                 site: self._request("stains", site, fold.train[fold.train.client == site]) for site in fold.clients
             }
             answers = self._engine.ask(requests)
-            self._stocks[fold.name] = found = [
-                AtItsSite(self._engine, site, requests[site], answers[site]) for site in fold.clients
-            ]
+            with understood("stains"):
+                found = [AtItsSite.of(self._engine, site, requests[site], answers[site]) for site in fold.clients]
+            self._stocks[fold.name] = found
             for stock in found:
-                row = stock.answer.words["row"]
+                row = stock.row
                 if row["not_separated"]:
                     print(
                         f"{stock.site}: {row['patches'] - row['separated']} of {row['patches']} training patches keep "

@@ -14,6 +14,7 @@ from tffapps.data.made import stacks
 from tffapps.evaluation.image_quality import ssim
 from tffapps.fedsda.stains import Stains
 
+COLUMNS = ("patches", "separated", "not_separated", "reconstruction_ssim", "method", "lambda")  # without a truth
 _RECONSTRUCTED = 200  # patches of each client that are separated and composed again
 
 

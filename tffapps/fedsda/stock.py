@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -14,10 +14,10 @@ from tffapps.engine import Engine
 from tffapps.evaluation.distances import Gaussian, frechet_between, frechet_distance, matrix_wasserstein
 from tffapps.federated.denoising import NoiselessData
 from tffapps.federated.moments import Moments
-from tffapps.fedsda import stain_model
-from tffapps.fedsda.stain_vectors import as_vectors, scale, standardised
+from tffapps.fedsda import separation, stain_model
+from tffapps.fedsda.stain_vectors import NUMBERS, as_vectors, scale, standardised
 from tffapps.site import chores
-from tffapps.site.parcel import Parcel
+from tffapps.site.parcel import Parcel, understood
 
 
 class Distances(NamedTuple):
@@ -76,15 +76,18 @@ class AtItsSite:
     engine: Engine
     site: str
     request: Parcel  # that had them measured
-    answer: Parcel
+    count: int
+    key: str
+    row: dict[str, Any]  # of `separation.csv`
+    fitted: Gaussian | None  # None where nothing could be measured
 
-    @property
-    def count(self) -> int:
-        return int(self.answer.words["count"])
-
-    @property
-    def key(self) -> str:
-        return str(self.answer.words["key"])
+    @classmethod
+    def of(cls, engine: Engine, site: str, request: Parcel, answer: Parcel) -> AtItsSite:
+        words, arrays = answer.words, answer.arrays
+        count = int(words["count"])
+        row = {name: words["row"][name] for name in separation.COLUMNS}
+        fitted = Gaussian(arrays["mean"].reshape(NUMBERS), arrays["factor"].reshape(-1, NUMBERS)) if count else None
+        return cls(engine, site, request, count, str(words["key"]), row, fitted)
 
     def _file(self) -> str:
         return chores.made_path(self.request.identity, 0)
@@ -101,10 +104,12 @@ class AtItsSite:
         words = {**self.request.words, chores.CHORE: "stain distances"}
         arrays = {**self.request.arrays, "drawn": drawn, "mean": moments.mean, "std": moments.std}
         answer = self.engine.ask({self.site: Parcel(words, arrays)})[self.site].words
-        return Distances(float(answer["fd"]), float(answer["wd"]))
+        with understood("stain distances"):
+            return Distances(float(answer["fd"]), float(answer["wd"]))
 
     def gaussian(self) -> Gaussian:
-        return Gaussian(self.answer.arrays["mean"], self.answer.arrays["factor"])
+        assert self.fitted is not None  # asked only of clients whose stains were measured
+        return self.fitted
 
 
 def distances(drawn: np.ndarray, matrices: np.ndarray, moments: Moments) -> Distances:

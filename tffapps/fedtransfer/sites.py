@@ -5,11 +5,10 @@ It holds generators on their way and counts; tiles, labels and painted images ar
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from tffapps.files import as_name, from_name, replacing
 from tffapps.runs import key_of
 from tffapps.site import published
 from tffapps.site.chores import made_path
-from tffapps.site.parcel import Parcel
+from tffapps.site.parcel import Parcel, understood
 
 
 class Sites:
@@ -49,7 +48,7 @@ class Sites:
         """As `data.load` has them, with paths at the sites."""
         request = write("tiles", self._values, TILING)
         answers = self._engine.ask({name: request for name in self.names})
-        with _understood("tiles"):
+        with understood("tiles"):
             return self._pools(request.identity, answers)
 
     def _pools(self, identity: str, answers: Mapping[str, Parcel]) -> list[Pool]:
@@ -79,7 +78,7 @@ class Sites:
         targets = {name: folder / "sent" / f"{as_name(name)}.npz" for name in requests}
         missing = {name: request for name, request in requests.items() if not targets[name].exists()}
         for name, answer in self._engine.ask(missing).items():
-            with _understood("generator"), replacing(targets[name], "wb") as out:
+            with understood("generator"), replacing(targets[name], "wb") as out:
                 out.write(answer.arrays["generator"].tobytes())
         return folder
 
@@ -92,7 +91,7 @@ class Sites:
             words = {"fold": pool.fold, "precision": precision}
             requests[name] = write("painting", self._values, GENERATOR, files, **words)
         answers = self._engine.ask(requests)
-        with _understood("painting"):
+        with understood("painting"):
             return [self._painting(pool, each, mine, requests, answers) for each in deliveries]
 
     def _painting(
@@ -115,18 +114,9 @@ class Sites:
         """Of each site's test tiles: (tiles, METRICS)."""
         request = write("grains", self._values, NETWORK, _numbered(weights))
         answers = self._engine.ask({name: request for name in self.names})
-        with _understood("grains"):
+        with understood("grains"):
             shapes = {name: (len(pool.of("test", name)), len(METRICS)) for name in self.names}
             return {name: answer.arrays["scores"].reshape(shapes[name]) for name, answer in answers.items()}
-
-
-@contextlib.contextmanager
-def _understood(chore: str) -> Iterator[None]:
-    """A site may answer anything."""
-    try:
-        yield
-    except (LookupError, TypeError, ValueError) as error:
-        raise UserError(f"--engine: a site's answer to {chore} cannot be understood ({error!r:.80})") from error
 
 
 def _rows(site: str, identity: str, splits: np.ndarray) -> pd.DataFrame:

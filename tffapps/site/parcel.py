@@ -5,11 +5,12 @@ An `.npz` and one byte more: on its way a text loses the zeros it ends with, as 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,15 @@ from tffapps.errors import UserError
 
 _WORDS = "words"
 _END = b"\n"
+
+
+@contextlib.contextmanager
+def understood(chore: str) -> Iterator[None]:
+    """Around what is made of sites' answers to a request: a site may answer anything."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError) as error:
+        raise UserError(f"--engine: a site's answer to {chore} cannot be understood ({error!r:.80})") from error
 
 
 @dataclasses.dataclass(frozen=True)
