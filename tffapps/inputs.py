@@ -21,10 +21,12 @@ import tensorflow as tf
 
 from models import classifiers, weights
 from tffapps.data import features, images, pipeline
+from tffapps.engine import Engine
 from tffapps.errors import UserError
 
 Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> image
 PLAIN, TRAINING = "plain", "training"
+_HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,14 @@ class Network:
     @property
     def frozen(self) -> bool:
         return self.freeze == "yes" or (self.freeze == "auto" and self.weights != "random")
+
+
+def whereabouts(engine: Engine) -> dict[str, Any]:
+    """Options of `Inputs` for small networks: what is held in memory, and whether features can be stored.
+
+    A worker reads files itself, and of images at sites nothing is here.
+    """
+    return {"held_bytes": _HELD if engine.name == "in-process" else 0, "whole": bool(engine.sites)}
 
 
 class Inputs:

@@ -33,11 +33,9 @@ from tffapps.fedsda.places import AtSites, OneMachine, Place
 from tffapps.fedsda.quality import Quality
 from tffapps.fedsda.sides import Sided, Sides
 from tffapps.fedsda.stock import distances_between
-from tffapps.inputs import Inputs, Network
+from tffapps.inputs import Inputs, Network, whereabouts
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
-
-_HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +132,7 @@ class _Work:
         network = Network(settings.model, settings.size, 3, settings.head, settings.freeze, values["weights"])
         self.inputs = Inputs(
             network, classes=len(pool.classes), formats=pool.formats, cache=CACHE / "features", augmentations={},
-            held_bytes=_HELD if values["engine"] == "in-process" else 0, whole=bool(engine.sites),
+            **whereabouts(engine),
         )  # fmt: skip
         self._rounds = Rounds(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
         self._aggregation = pick(Aggregation, values)

@@ -27,11 +27,10 @@ from tffapps.fedstyle import asked, data, figures, global_model, sites, tables
 from tffapps.fedstyle.cloaking import Cloaks
 from tffapps.fedstyle.data import CACHE, Federation, Pool
 from tffapps.fedstyle.judging import Judge
-from tffapps.inputs import Inputs, Network
+from tffapps.inputs import Inputs, Network, whereabouts
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
 
-_HELD = 2**26  # bytes of decoded pictures that are held at most; a larger client's are read from their files
 _SERVER = "server"
 _PLACE = 10_000  # of the server, among the clients' places: seeds its own order of pictures
 COMPARISON = "comparison"
@@ -146,7 +145,7 @@ class _Work:
             )  # fmt: skip
             self._inputs[classes] = Inputs(
                 network, classes=classes, formats=self._formats, cache=CACHE / "features", augmentations={},
-                held_bytes=_HELD if self._values["engine"] == "in-process" else 0, whole=bool(self._engine.sites),
+                **whereabouts(self._engine),
             )  # fmt: skip
         return self._inputs[classes]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -32,12 +31,8 @@ def with_sites(server: Pool, sites: published.Sites) -> Pool:
     data.check(table, "--engine")
     for note in [*notes, *artists.few(table)]:
         print(note, file=sys.stderr)
-    name = published.name(sites)
-    name = "stand-in" if "stand-in" in (name, server.name) else f"{server.name}, {name}"
-    found = {*server.formats, *published.formats(sites, FORMATS)}
-    key = hashlib.sha256(f"{server.key} {published.fingerprint(sites)}".encode()).hexdigest()[:16]
-    formats = tuple(one for one in FORMATS if one in found)
-    return dataclasses.replace(server, name=name, table=table, key=key, formats=formats, at_sites=True)
+    both = published.together(sites, published.Together(server.name, server.key, server.formats), FORMATS)
+    return dataclasses.replace(server, **both._asdict(), table=table, at_sites=True)
 
 
 def _of_the_same(public: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

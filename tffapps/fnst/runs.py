@@ -29,11 +29,10 @@ from tffapps.fnst.attack import attack
 from tffapps.fnst.data import AS_GIVEN, CACHE, Pool, Sites
 from tffapps.fnst.exchange import Exchange, Made, rare_and_rich
 from tffapps.fnst.styler import Styler
-from tffapps.inputs import Inputs, Network
+from tffapps.inputs import Inputs, Network, whereabouts
 from tffapps.runs import Run, name_of
 from tffapps.settings import as_dict, pick
 
-_HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
 ALL_DATA, FEDERATION = "all data", "federation"
 
 
@@ -105,7 +104,7 @@ class _Work:
         network = Network(settings.model, settings.size, 3, settings.head, settings.freeze, values["weights"])
         self.inputs = Inputs(
             network, classes=len(pool.classes), formats=formats, cache=CACHE / "features", augmentations={},
-            held_bytes=_HELD if values["engine"] == "in-process" else 0, whole=bool(engine.sites),
+            **whereabouts(engine),
         )  # fmt: skip
         self._rounds = Rounds(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
         self._aggregation = pick(Aggregation, values)

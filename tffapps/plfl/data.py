@@ -101,12 +101,8 @@ def with_sites(server: Pool, values: dict[str, Any], settings: Settings, sites: 
             f" python -m preprocessing.knee IMAGES PREPARED --contrast {settings.contrast}",
             file=sys.stderr,
         )
-    name = published.name(sites)
-    name = "stand-in" if "stand-in" in (name, server.name) else f"{server.name}, {name}"
-    found = {*server.formats, *published.formats(sites, FORMATS)}
-    key = hashlib.sha256(f"{server.key} {published.fingerprint(sites)}".encode()).hexdigest()[:16]
-    formats = tuple(one for one in FORMATS if one in found)
-    return dataclasses.replace(server, name=name, table=table, key=key, formats=formats)
+    both = published.together(sites, published.Together(server.name, server.key, server.formats), FORMATS)
+    return dataclasses.replace(server, **both._asdict(), table=table)
 
 
 def _of_server(table: pd.DataFrame, source: str) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -14,6 +14,7 @@ from tffapps.data import manifest as manifests
 from tffapps.errors import UserError
 from tffapps.site import data
 
+STANDIN = "stand-in"
 Sites = Mapping[str, Mapping[str, Any]]  # by name, as `Engine.sites` has them
 
 
@@ -44,13 +45,29 @@ def with_test(sites: Sites, table: pd.DataFrame) -> pd.DataFrame:
 def name(sites: Sites) -> str:
     """How tables call the data."""
     made = any(description["stand_in"] for description in sites.values())
-    return "stand-in" if made else f"sites {', '.join(sites)}"
+    return STANDIN if made else f"sites {', '.join(sites)}"
 
 
 def formats(sites: Sites, known: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the `known` formats that some site's images are in."""
     found = {one for description in sites.values() for one in description["formats"]}
     return tuple(one for one in known if one in found) or known
+
+
+class Together(NamedTuple):
+    """The server's own images and those of the sites."""
+
+    name: str  # how tables call them
+    key: str  # changes with any of them
+    formats: tuple[str, ...]
+
+
+def together(sites: Sites, server: Together, known: tuple[str, ...]) -> Together:
+    ours, theirs = server.name, name(sites)
+    called = STANDIN if STANDIN in (ours, theirs) else f"{ours}, {theirs}"
+    key = hashlib.sha256(f"{server.key} {fingerprint(sites)}".encode()).hexdigest()[:16]
+    found = {*server.formats, *formats(sites, known)}
+    return Together(called, key, tuple(one for one in known if one in found))
 
 
 def fingerprint(sites: Sites) -> str:
