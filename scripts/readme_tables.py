@@ -28,28 +28,18 @@ def headlines() -> str:
     from tffapps.report.summary import comparisons, signed
 
     columns = [
-        "system",
-        "data",
-        "metric",
-        "the paper's method",
-        "baseline",
-        "gain",
-        "paper's gain",
-        "as good without it",
-    ]
+        "system", "data", "metric", "method", "baseline", "gain", "paper: method", "paper: baseline", "as good without it",
+    ]  # fmt: skip
     rows = []
     for place in collect(ROOT / "results").places:
         if place.system.name == "classify":
             continue
         for one in comparisons(place.system.name, place.sheets):
-            paper = "" if one.paper_gain is None else signed(one.paper_gain)
-            rows.append(
-                [
-                    place.system.name, place.data, one.metric, f"{one.method.name} {one.method}",
-                    f"{one.baseline.name} {one.baseline}", f"{signed(one.gain)}, {one.verdict}", paper,
-                    ", ".join(f"{other.name} {other.mean:.3f}" for other in one.as_good),
-                ]
-            )  # fmt: skip
+            found = [f"{score.name} {score}" for score in (one.method, one.baseline)]
+            paper = [f"{value:.3f}" for value in one.paper] if one.paper else ["", ""]
+            as_good = ", ".join(f"{other.name} {other.mean:.3f}" for other in one.as_good)
+            gain = f"{signed(one.gain)}, {one.verdict}"
+            rows.append([place.system.name, place.data, one.metric, *found, gain, *paper, as_good])
     return _markdown(columns, rows)
 
 

@@ -39,12 +39,16 @@ class Comparison:
     method: Score
     baseline: Score
     rivals: tuple[Score, ...]
-    paper_gain: float | None
+    paper: tuple[float, float] | None  # the paper's own method and baseline
     files: tuple[str, ...]
 
     @property
     def gain(self) -> float:
         return self.method.mean - self.baseline.mean
+
+    @property
+    def paper_gain(self) -> float | None:
+        return None if self.paper is None else self.paper[0] - self.paper[1]
 
     @property
     def verdict(self) -> str:
@@ -101,7 +105,7 @@ def _compared(headline: Headline, sheets: Mapping[str, Sheet]) -> list[Compariso
                 _score(headline, headline.method.name.format(value), own),
                 _score(headline, _named(headline.baseline, baseline), baseline),
                 tuple(_score(headline, _named(rival, row), row) for rival, row in rivals if row is not None),
-                _paper_gain(headline, alike),
+                _paper(headline, alike),
                 files,
             )
         )
@@ -138,15 +142,15 @@ def _score(headline: Headline, name: str, row: _Row) -> Score:
     return Score(name, float(row[headline.metric]), number(row.get(f"{headline.metric}_std", "")))
 
 
-def _paper_gain(headline: Headline, alike: Sequence[_Row]) -> float | None:
-    """The paper's method less its baseline, from the paper's columns."""
+def _paper(headline: Headline, alike: Sequence[_Row]) -> tuple[float, float] | None:
+    """The paper's method and its baseline, from the paper's columns."""
     values = []
     for chosen in (headline.method, headline.baseline):
         where = {**chosen.where, **headline.papers_rows}
         rows = [row for row in alike if matches(row, where) and row.get(headline.paper)]
         values.append(number(rows[-1][headline.paper]) if rows else None)
     method, baseline = values
-    return None if method is None or baseline is None else method - baseline
+    return None if method is None or baseline is None else (method, baseline)
 
 
 def in_text(found: Found) -> str:
