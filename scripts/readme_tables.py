@@ -28,7 +28,8 @@ def headlines() -> str:
     from tffapps.report.summary import comparisons, signed
 
     columns = [
-        "system", "data", "metric", "method", "baseline", "gain", "paper: method", "paper: baseline", "as good without it",
+        "system", "data", "metric", "method", "baseline", "gain", "paper: method", "paper: baseline",
+        "as good without it",
     ]  # fmt: skip
     rows = []
     for place in collect(ROOT / "results").places:
