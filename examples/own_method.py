@@ -1,6 +1,6 @@
 """A method of one's own, from its rule to its row in the table, without touching the package.
 
-    python -m examples.own_method --methods fedavg,clipped --largest 0.5 --data my_images
+    python -m examples.own_method --methods fedavg,clipped --largest 0.5 --data my_images --results my_results
 
 `Method` (tffapps/federated/method.py) says what else may differ from FedAvg: the whole local training, the client's or
 the server's optimiser, numbers that clients report, what they keep, what the server remembers.

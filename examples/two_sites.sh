@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A federation of two sites and a coordinator on this machine, from certificates to tables, beside the same in one process.
-#   bash examples/two_sites.sh [FOLDER]
+#   bash examples/two_sites.sh [FOLDER]      (two to five minutes; it listens on 127.0.0.1:9101 and 9102)
 # Each site has a folder of its own, a worker in a network of its own, and a door that asks for a certificate.
 set -eu
 cd "$(dirname "$0")/.."
@@ -30,7 +30,7 @@ serve() { # both sites, each in its own folder with its own images: $1 is the fo
       grep -q listening "$place/$name/log" && break
       sleep 0.5
     done
-    grep listening "$place/$name/log"
+    grep listening "$place/$name/log" || { cat "$place/$name/log" >&2; exit 1; }
   done
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from preprocessing import command, style_inputs, style_outputs
 from preprocessing.cloak_settings import CloakSettings
 from preprocessing.files import check_distinct
+from preprocessing.parser import Parser
 
 NAME = "cloak"
 
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     default = CloakSettings()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m preprocessing.{NAME}",
         description="Changes every image in a folder by a few grey levels so that its style looks like another to a "
         "network. Stands in for Mist, which needs a latent-diffusion model.",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from preprocessing import command, style_inputs
 from preprocessing.files import Rejected, UserError, make_writable
+from preprocessing.parser import Parser
 
 NAME = "gram"
 
@@ -19,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m preprocessing.{NAME}",
         description="Measures the Gram matrices of every image in a folder: their styles, without the images.",
     )

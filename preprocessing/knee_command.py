@@ -23,6 +23,7 @@ from preprocessing import command
 from preprocessing.files import SUFFIXES, Rejected, as_png, check_distinct, list_files, make_writable, read_image, write
 from preprocessing.knee_settings import CONTRASTS, KneeRejected, KneeSettings
 from preprocessing.parallel import process_pool
+from preprocessing.parser import Parser
 from preprocessing.progress import track
 
 NAME = "knee"
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     default = KneeSettings()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m preprocessing.{NAME}",
         description="Cuts the knee out of every X-ray below a folder and raises its contrast.",
     )

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from preprocessing import command
 from preprocessing.files import UserError, make_writable, write
+from preprocessing.parser import Parser
 from preprocessing.progress import track
 
 NAME = "patches"
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     default = PatchSettings()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m preprocessing.{NAME}",
         description="Cuts whole slides into square patches and keeps those that show tissue.",
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from models.names import GENERATORS
 from preprocessing import command
 from preprocessing.files import Rejected, UserError, make_writable
+from preprocessing.parser import Parser
 from preprocessing.pix2pix_settings import HD, PRECISIONS, Pix2PixSettings, settings_for
 
 NAME = "pix2pix"
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     default = Pix2PixSettings()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m preprocessing.{NAME}", description="Learns to paint images from labels of their boundaries."
     )
     parser.add_argument("--images", metavar="FOLDER", type=Path, required=True, help="folder of images")

@@ -31,6 +31,7 @@ from preprocessing.files import (
     read_image,
     write,
 )
+from preprocessing.parser import Parser
 from preprocessing.progress import track
 from preprocessing.stain_settings import METHODS, StainRejected, StainSettings
 
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     default = StainSettings()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m preprocessing.{NAME}",
         description="Measures the stains of every H&E patch below a folder; with a target, gives them all its stains.",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from preprocessing import command, style_inputs, style_outputs
 from preprocessing.files import Rejected, UserError, check_distinct
+from preprocessing.parser import Parser
 from preprocessing.style_settings import INITS, OPTIMIZERS, StyleSettings, settings_for
 
 NAME = "style_transfer"
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     default = StyleSettings()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m preprocessing.{NAME}",
         description="Gives every image in a folder every style of a file of Gram matrices.",
     )

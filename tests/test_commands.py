@@ -1,5 +1,6 @@
 """The commands as a user types them: help, mistakes, kill and go on, nothing left running."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -214,3 +215,26 @@ def test_doctor_reports_an_engine_that_does_not_answer(place):
     done = run(place, "--timeout", "0.5", module="tffapps.doctor")
     assert done.returncode == 1
     assert "PROBLEM  engine in-process: no result within 0.5 s" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--model=nope"], ["--rouns=2"], ["--seeds=a"]])
+def test_a_wrong_flag_is_one_line(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.parse(classify.APP, arguments)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stopped.value.code == 2 and line.startswith("tffapps.classify: error: ") and "--help" in line
+
+
+def test_help_says_what_each_profile_has(capsys):
+    with pytest.raises(SystemExit):
+        cli.parse(classify.APP, ["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    rounds = {name: values.get("rounds") for name, values in classify.PROFILES.items()}
+    assert f"smoke {rounds['smoke']}, demo {rounds['demo']}, paper" in said
+
+
+def test_what_there_is_to_run():
+    from tffapps.__main__ import COMMANDS
+
+    for name in COMMANDS:
+        assert importlib.util.find_spec(f"tffapps.{name}") is not None

@@ -73,8 +73,7 @@ def load_data(values: dict[str, Any], settings: classify.Settings) -> tuple[str,
         print(f"left out: {row.path}: {row.reason}", file=sys.stderr)
     if len(dropped):
         manifests.check(table)
-    if table.label.nunique() < 2:
-        raise UserError(f"--data {source}: only one class ({table.label.iloc[0]}); a classifier needs two or more")
+    manifests.check_classes(table, f"--data {source}")
     return name, held_out.with_test(table, source)
 
 

@@ -17,6 +17,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from preprocessing.parser import Parser
 from tffapps import engine, files
 from tffapps.engine.doorway import Certificates
 from tffapps.errors import RunStopped, UserError
@@ -219,10 +220,8 @@ def _is_path(value: str) -> bool:
     return value != "" and pathlib.Path(value).exists()
 
 
-def _parser(app: App) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tffapps.{app.name}", description=app.description, allow_abbrev=False
-    )
+def _parser(app: App) -> Parser:
+    parser = Parser(prog=f"python -m tffapps.{app.name}", description=app.description, allow_abbrev=False)
     profiles = ", ".join(app.profiles)
     parser.add_argument("--profile", choices=list(app.profiles), help=f"{profiles} (default {app.default_profile})")
     parser.add_argument(
@@ -232,7 +231,7 @@ def _parser(app: App) -> argparse.ArgumentParser:
     groups: dict[type, Any] = {}
     for field, owner in app.fields().values():
         group = groups.setdefault(owner, parser.add_argument_group(_title(owner)))
-        _add(group, field)
+        _add(group, field, app)
     return parser
 
 
@@ -240,10 +239,10 @@ def _title(owner: type) -> str:
     return "common" if owner is Common else f"settings of {owner.__name__}"
 
 
-def _add(group: Any, field: dataclasses.Field) -> None:
+def _add(group: Any, field: dataclasses.Field, app: App) -> None:
     flag = "--" + field.name.replace("_", "-")
     meaning = field.metadata.get("help", "").replace("%", "%%")
-    options: dict[str, Any] = {"default": None, "help": f"{meaning} (default {_shown(field.default)})"}
+    options: dict[str, Any] = {"default": None, "help": f"{meaning} ({_defaults(field, app)})"}
     if isinstance(field.default, bool):
         options["action"] = argparse.BooleanOptionalAction
     else:
@@ -252,6 +251,14 @@ def _add(group: Any, field: dataclasses.Field) -> None:
             options["choices"] = field.metadata.get("choices")
         options["metavar"] = field.metadata.get("metavar")
     group.add_argument(flag, **options)
+
+
+def _defaults(field: dataclasses.Field, app: App) -> str:
+    """What holds if the flag is not given: it may depend on the profile."""
+    values = {profile: _shown(known.get(field.name, field.default)) for profile, known in app.profiles.items()}
+    if len(set(values.values())) == 1:
+        return f"default {next(iter(values.values()))}"
+    return ", ".join(f"{profile} {value}" for profile, value in values.items()).replace("%", "%%")
 
 
 def _shown(value: Any) -> str:

@@ -16,6 +16,7 @@ import sys
 import time
 from importlib import metadata
 
+from preprocessing.parser import Parser
 from tffapps import engine
 
 PACKAGES = (
@@ -28,7 +29,7 @@ REINSTALL = "remove .venv and run `bash run_all.sh`, which installs the pinned p
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tffapps.doctor", description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m tffapps.doctor", description=__doc__.splitlines()[0])
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for each engine (default 120)")
     parser.add_argument("--probe", choices=engine.NAMES, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

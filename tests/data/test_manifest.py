@@ -171,3 +171,23 @@ def test_fingerprint_changes_with_what_matters_only(table, tmp_path):
     file = tmp_path / "a-train.png"
     file.write_bytes(b"x" * file.stat().st_size)  # same size, other contents
     assert manifests.fingerprint(table) != first
+
+
+def test_classes_that_cannot_be_learned_or_tested(capsys):
+    rows = [("a.png", "x", "train"), ("b.png", "y", "train"), ("c.png", "x", "test")]
+    table = pd.DataFrame(rows, columns=["path", "label", "split"])
+    manifests.check_classes(table, "--data d")
+    assert capsys.readouterr().err == "--data d: class y has no test image, so nothing is said of it\n"
+    with pytest.raises(UserError, match=r"^--data d: only one class \(x\); a classifier needs two or more$"):
+        manifests.check_classes(table[table.label == "x"], "--data d")
+    with pytest.raises(UserError, match=r"^--data d: class y has no training image at any client; add some"):
+        manifests.check_classes(table.assign(split=["train", "test", "test"]), "--data d")
+
+
+def test_columns_that_are_not_used_are_named(tmp_path, capsys):
+    (tmp_path / "m.csv").write_text("path,label,hospital\na.png,x,north\n")
+    manifests.read_manifest(tmp_path / "m.csv")
+    assert "m.csv: columns that are not used: hospital" in capsys.readouterr().err
+    (tmp_path / "m.csv").write_text("path;label\na.png;x\n")
+    with pytest.raises(UserError, match="separated by semicolons; save it with commas"):
+        manifests.read_manifest(tmp_path / "m.csv")

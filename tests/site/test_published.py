@@ -50,7 +50,7 @@ def test_a_test_split_is_drawn_unless_it_could_tear_subjects(noise):
 def test_one_class(noise):
     only = {"class0": 3, "class1": 0, "class2": 0}
     counts = {"train": only, "val": dict.fromkeys(only, 0), "test": dict.fromkeys(only, 0)}
-    with pytest.raises(UserError, match=r"the sites have only one class \(class0\)"):
+    with pytest.raises(UserError, match=r"--engine: only one class \(class0\)"):
         published.manifest(described(noise, images=counts))
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import pathlib
 import sys
 from collections.abc import Sequence
 
+from preprocessing.parser import Parser
 from tffapps import cli
 
 APPS = ("classify", "plfl", "fedsda", "fnst", "fedstyle", "fedtransfer")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m tffapps.data",
         description="Reads a folder or a manifest as an application would, and says what is in it. Nothing is trained.",
         epilog="Flags of the application may follow and count as in a run: --profile, --methods, --tile, --artists, …",

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,6 +63,8 @@ def read_manifest(file: Path) -> pd.DataFrame:
     if len(twice):
         raise UserError(f"{file}: the column {twice[0]} is there twice; rename one")
     missing = [name for name in _REQUIRED if name not in table.columns]
+    if missing and len(table.columns) == 1 and ";" in table.columns[0]:
+        raise UserError(f"{file}: its columns are separated by semicolons; save it with commas between them")
     if missing:
         found = ", ".join(table.columns)
         raise UserError(f"{file}: no column {' or '.join(missing)} (found: {found}); add it to the first line")
@@ -73,6 +76,9 @@ def read_manifest(file: Path) -> pd.DataFrame:
         if column in table.columns:
             table[column] = [_absolute(value, file.parent) for value in table[column]]
     optional = [name for name in ("mask", "subject") if name in table.columns]
+    unused = [name for name in table.columns if name not in (*COLUMNS, *optional)]
+    if unused:
+        print(f"{file}: columns that are not used: {', '.join(unused)}", file=sys.stderr)
     return table[[*COLUMNS, *optional]]
 
 
@@ -99,6 +105,19 @@ def check(manifest: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Non
         splits = known.groupby("subject")["split"].nunique()
         torn = manifest.subject.isin(splits.index[splits > 1])
         _refuse(manifest, torn, "a subject that is in more than one split", "keep each subject in one split")
+
+
+def check_classes(manifest: pd.DataFrame, source: str) -> None:
+    """Refuses what no classifier can learn; says which class cannot be tested. `source` is the flag it came with."""
+    found = classes(manifest)
+    if len(found) < 2:
+        raise UserError(f"{source}: only one class ({', '.join(found) or 'none'}); a classifier needs two or more")
+    for label in found:
+        splits = set(manifest.split[manifest.label == label])
+        if "train" not in splits:
+            raise UserError(f"{source}: class {label} has no training image at any client; add some, or leave it out")
+        if "test" not in splits and (manifest.split == "test").any():
+            print(f"{source}: class {label} has no test image, so nothing is said of it", file=sys.stderr)
 
 
 def classes(manifest: pd.DataFrame) -> list[str]:

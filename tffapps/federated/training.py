@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -50,6 +51,8 @@ def train(
     first_kept = round_.first_kept(weights, seed)
     if satisfied and done and satisfied(run.rounds().iloc[-1].to_dict()):
         return round_.result(state)
+    if 0 < done < rounds:
+        print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
     with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()

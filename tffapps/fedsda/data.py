@@ -69,15 +69,13 @@ def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
     given, table = len(table), leave_out(table, results / "rejected.csv", "patches")
     if len(table) < given:
         manifest.check(table)
-    classes = manifest.classes(table)
-    if len(classes) < 2:
-        raise UserError(f"--data: only one class ({classes[0] if classes else 'none'}); a classifier needs two or more")
+    manifest.check_classes(table, "--data")
     for split in ("train", "test"):
         if not (table.split == split).any():
             raise UserError(f"--data: no patch is left to {split} with")
     found = formats_of(table.path)
     formats = tuple(name for name in FORMATS if name in found or name == _MADE)
-    return Pool(name, table, classes, manifest.fingerprint(table), truth, formats)
+    return Pool(name, table, manifest.classes(table), manifest.fingerprint(table), truth, formats)
 
 
 def of_sites(sites: published.Sites) -> Pool:

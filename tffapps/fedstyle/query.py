@@ -10,6 +10,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
+from preprocessing.parser import Parser
 from tffapps import cli
 from tffapps.errors import UserError
 
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"python -m tffapps.{NAME}", description="Ranks artists for pictures, with the model trained by fedstyle."
     )
     parser.add_argument(

@@ -72,8 +72,7 @@ def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
         manifest.check(table)
     _check_splits(table, "--data")
     classes = list(chaoyang.CLASSES) if not has_sites else manifest.classes(table)
-    if len(classes) < 2:
-        raise UserError(f"--data: only one class ({classes[0]}); a classifier needs two or more")
+    manifest.check_classes(table, "--data")
     clients = table.client[table.split == "train"].nunique()
     if has_sites and clients < 2:
         raise UserError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import pathlib
 import sys
 from collections.abc import Sequence
 
+from preprocessing.parser import Parser
 from tffapps import cli
 from tffapps.errors import UserError
 from tffapps.files import replacing, short
@@ -16,7 +16,7 @@ from tffapps.report.summary import in_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m tffapps.report",
         description="Writes the page of all results: index.html in their folder, one file that needs no other.",
         allow_abbrev=False,

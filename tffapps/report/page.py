@@ -14,7 +14,7 @@ from tffapps.report.systems import System, Table
 
 TITLE = "tffapps: results"
 _STANDIN_SAYS = "Images were drawn for this run. It shows that the machinery works, not which method is best."
-_REAL_SAYS = "The images are not part of the project; README.md in the results folder says where they are from."
+_REAL_SAYS = "The images are not part of the project."
 
 
 def page(found: Found) -> str:

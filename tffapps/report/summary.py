@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tffapps.report.collect import Found, Place
 
 NEGLIGIBLE = 0.005
+SMOKE = "profile smoke shows that everything runs; its scores mean nothing"
 _HEADER = (
     "application", "data", "metric", "method", "baseline", "gain", "", "seconds", "as good without it", "tables",
 )  # fmt: skip
@@ -153,6 +154,13 @@ def _paper(headline: Headline, alike: Sequence[_Row]) -> tuple[float, float] | N
     return None if method is None or baseline is None else (method, baseline)
 
 
+def smoke(found: Found) -> bool:
+    """Whether some of the tables are of runs that only show that everything runs."""
+    return any(
+        row.get("profile") == "smoke" for place in found.places for one in place.sheets.values() for row in one.rows
+    )
+
+
 def in_text(found: Found) -> str:
     """The summary as plain text."""
     rows: list[tuple[str, ...]] = [_HEADER]
@@ -162,6 +170,8 @@ def in_text(found: Found) -> str:
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
     if len(rows) == 1:
         lines = ["no tables to sum up"]
+    if smoke(found):
+        lines.append(SMOKE)
     there = {place.system.name for place in found.places if place.sheets}
     lines += [f"{one.name}: no tables; `{one.command}` makes them" for one in found.systems if one.name not in there]
     return "\n".join(lines)

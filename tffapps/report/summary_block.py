@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tffapps.report.collect import Found, Place
 from tffapps.report.markup import Markup, anchor, element, joined
-from tffapps.report.summary import Comparison, Score, comparisons, signed
+from tffapps.report.summary import SMOKE, Comparison, Score, comparisons, signed, smoke
 
 _HEAD = ("metric", "gain", "method", "baseline", "as good or better without it", "paper's gain")
 _NUMBERS = {"gain": "number", "paper's gain": "number paper"}
@@ -26,7 +26,8 @@ def summary_block(found: Found) -> Markup:
     head = [element("th", name, scope="col", class_=_NUMBERS.get(name, "")) for name in _HEAD]
     table = element("table", element("thead", element("tr", *head)), *groups)
     box = element("div", table, class_="box summary", tabindex=0, role="region", aria_label="Summary")
-    return element("article", title, box, element("p", _RULE, class_="ran"))
+    notes = [_RULE, *([f"Some tables here are of {SMOKE}."] if smoke(found) else [])]
+    return element("article", title, box, *(element("p", note, class_="ran") for note in notes))
 
 
 def _group(place: Place) -> list[Markup]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from preprocessing.parser import Parser
 from tffapps import cli
 from tffapps.site import LEAF_DAYS
 
@@ -23,9 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tffapps.site", description="One site of a federation.", allow_abbrev=False
-    )
+    parser = Parser(prog="python -m tffapps.site", description="One site of a federation.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     certs = commands.add_parser("certs", help=_CERTS, description=_CERTS, allow_abbrev=False)

@@ -24,10 +24,7 @@ def manifest(sites: Sites) -> pd.DataFrame:
     table = pd.concat([data.relative_manifest(description) for _, description in by_name], ignore_index=True)
     if "mask" in table.columns and table["mask"].isna().any():  # some site has none
         table = table.drop(columns="mask")
-    if table.label.nunique() < 2:
-        raise UserError(
-            f"--engine: the sites have only one class ({table.label.iloc[0]}); a classifier needs two or more"
-        )
+    manifests.check_classes(table, "--engine")
     return table
 
 
