@@ -52,6 +52,7 @@ def curves(path: pathlib.Path, records: pd.DataFrame, metric: str, title: str) -
             axes.fill_between(by_round.mean().index, by_round.min(), by_round.max(), alpha=0.12)
             axes.plot(by_round.mean(), label=name, marker="o", markersize=3)
         axes.set(xlabel="round", ylabel=metric.replace("_", " "), title=title)
+        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no round 1.5
         axes.grid(alpha=0.3)
         if len(records):
             axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -60,7 +60,7 @@ def _areas(path: pathlib.Path, records: Sequence[Record], title: str) -> None:
                 colour = f"C{kinds.index(method if by_method else side)}"
                 dashed = "--" if by_method and side == "none" else "-"
                 label = f"{method}, {side}" if by_method else side
-                axes.plot(range(1, len(mean) + 1), mean, dashed, color=colour, label=label)
+                axes.plot(range(1, len(mean) + 1), mean, dashed, marker="o", markersize=3, color=colour, label=label)
             axes.set(title=name, xlabel="round", ylabel="AUROC")
             axes.grid(alpha=0.3)
             axes.legend(fontsize=7, frameon=False)
