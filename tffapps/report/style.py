@@ -65,7 +65,11 @@ a.file:hover { text-decoration: underline; }
   border-radius: 3px; border: 1px solid var(--line); color: var(--soft); background: var(--card); white-space: nowrap; }
 .badge.real { color: var(--real); background: var(--real-ground); border-color: currentColor; }
 .box { overflow-x: auto; width: fit-content; max-width: 100%; scrollbar-width: thin;
-  border-top: 1px solid var(--line); border-bottom: 1px solid var(--line); }
+  border-top: 1px solid var(--line); border-bottom: 1px solid var(--line);
+  /* a shade at an edge beyond which there is more: the ground moves with the table and covers it at the end */
+  background: linear-gradient(to right, var(--ground) 1.5rem, transparent 2.5rem) local,
+    linear-gradient(to left, var(--ground) 1.5rem, transparent 2.5rem) local,
+    linear-gradient(to right, var(--line), transparent 1rem), linear-gradient(to left, var(--line), transparent 1rem); }
 table { border-collapse: separate; border-spacing: 0; font-size: .85rem; line-height: 1.4;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .7rem; text-align: left; vertical-align: baseline; }
