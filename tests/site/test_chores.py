@@ -82,7 +82,7 @@ def desk(registered, noise):
 def ask(desk: Desk, folder, wanted: Parcel, asking: str = "first") -> Parcel:
     """As a coordinator does."""
     (folder / "asked" / wanted.identity).write_bytes(wanted.to_bytes())
-    (folder / "asked" / f"{wanted.identity}.ready").write_text(asking)
+    (folder / "asked" / f"{wanted.identity}.ready").write_text(f"{asking}\n")
     answer = folder / "answers" / wanted.identity
     answer.unlink(missing_ok=True)
     deadline = time.monotonic() + 60
@@ -166,7 +166,7 @@ def test_an_unwilling_site(registered, noise):
 def test_odd_files_are_passed_over(desk, caplog):
     desk, folder, *_ = desk
     for name in ("..ready", "0123.ready", f"{'0' * 20}.ready"):
-        (folder / "asked" / name).write_text("x")
+        (folder / "asked" / name).write_text("x\n")
         desk.look()
     assert [record.message for record in caplog.records] == ["a request with a name that cannot be is passed over"] * 2
     (folder / "told" / "1").write_text("round 1\nround 2\x1b[0m\n")
@@ -175,6 +175,25 @@ def test_odd_files_are_passed_over(desk, caplog):
         desk.look()
     assert caplog.records[-1].message == "round 1?round 2?[0m"
     assert [file.name for file in (folder / "told").iterdir()] == ["2"]
+
+
+def test_a_request_that_is_not_all_there_is_waited_for(desk):
+    desk, folder, *_ = desk
+    ready = folder / "asked" / f"{request('count', 0).identity}.ready"
+    ready.write_text("fir")
+    desk.look()
+    assert ready.exists()
+
+
+def test_a_request_that_cannot_be_begun_is_answered(desk, monkeypatch):
+    desk, folder, *_ = desk
+
+    def full(*arguments):
+        raise RunStopped("no space left")
+
+    monkeypatch.setattr(Desk, "_do", full)
+    answer = ask(desk, folder, request("count", 0))
+    assert answer.words == {"error": "the site cannot begin it (RunStopped); its log says more", "asking": "first"}
 
 
 def test_over_the_network(registered, members, folder):

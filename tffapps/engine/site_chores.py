@@ -24,15 +24,18 @@ _SECONDS_BETWEEN_LOOKS = 0.3
 def ask(link: SiteLink, request: Parcel) -> Parcel:
     """See `SitesContext.ask`."""
     chore, identity, asking = request.words[chores.CHORE], request.identity, secrets.token_hex(8)
+    asked_on = 0  # which of the connections
     try:
-        answer = _answer(link, identity)
-        if answer is None or chores.ERROR in answer.words:
-            _at(link, _write(), f"{chores.ASKED}/{identity}", request.to_bytes())
-            _at(link, _write(), f"{chores.ASKED}/{identity}{chores.READY}", asking)
-            answer = None
-        while answer is None or answer.words.get(chores.ASKING, asking) != asking:  # an earlier failure
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        while True:
             answer = _answer(link, identity)
+            if answer is not None and answer.words.get(chores.ASKING, asking) == asking:  # not an earlier failure
+                break
+            if asked_on == link.connections:
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+                continue
+            asked_on = link.connections
+            _at(link, _write(), f"{chores.ASKED}/{identity}", request.to_bytes())
+            _at(link, _write(), f"{chores.ASKED}/{identity}{chores.READY}", asking + "\n")
     except ConnectionError as error:
         raise RunStopped(
             f"{link.address}: site {link.name} went away while it was to do {chore} ({error})."

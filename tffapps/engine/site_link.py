@@ -30,6 +30,7 @@ class SiteLink:
         self._pulse: Pulse | None = None
         self._channel: grpc.Channel | None = None
         self._traffic = (0, 0)  # of earlier connections
+        self.connections = 0  # so far: another one may be to a site that was started anew
 
     @property
     def name(self) -> str:
@@ -46,6 +47,7 @@ class SiteLink:
                 self._channel = channel.unseen(self.address, self._certificates)
                 self._worker = RemoteWorker(self._channel, self._pulse.beats)
                 self._check(self._published())
+                self.connections += 1
             except WorkerLost as error:
                 self._drop()
                 raise channel.Unreachable(f"{self.address}: {error}; is the site running?") from None

@@ -57,7 +57,8 @@ class Desk:
             if self._running is not None:
                 self._see_to(*self._running)
             else:
-                waiting = sorted((self._folder / chores.ASKED).glob(f"*{chores.READY}"), key=_age)
+                files = sorted((self._folder / chores.ASKED).glob(f"*{chores.READY}"), key=_age)
+                waiting = [file for file in files if file.read_bytes().endswith(b"\n")]  # else it is not all there
                 if waiting:
                     self._begin(waiting[0])
         except (OSError, UserError, RunStopped) as error:  # a full disk, say: rounds are served all the same
@@ -91,6 +92,14 @@ class Desk:
         if not self._willing:
             why = "this site prepares nothing when asked (it was started with --no-chores)"
             return self._answer(identity, Parcel({chores.ERROR: why, chores.ASKING: asking}).to_bytes())
+        try:
+            self._do(identity, asking, content)
+        except (OSError, UserError, RunStopped) as error:  # a full disk, say; else the coordinator would wait for ever
+            self._log.warning("%s cannot be begun: %s", _name(content), error)
+            why = f"the site cannot begin it ({type(error).__name__}); its log says more"
+            self._answer(identity, Parcel({chores.ERROR: why, chores.ASKING: asking}).to_bytes())
+
+    def _do(self, identity: str, asking: str, content: bytes) -> None:
         place = self._store / identity
         if _is_there(place):
             return self._publish(identity)
