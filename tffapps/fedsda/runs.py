@@ -59,7 +59,9 @@ def run_all(values: dict[str, Any]) -> None:
         if here is None:
             settings = _across_sites(settings)
         folds = _folds(pool, settings, values)
-        place = here.place if here else _at_sites(engine, separation)
+        place: Place = AtSites(engine, separation)
+        if here:
+            place = here.place
         work = _Work(values, settings, pool, place, engine)
         judge = Quality(values) if here and len(settings.sides) > 1 else None  # first: a missing file is not found last
         records = [record for fold in folds for record in work.classify(fold)]
@@ -90,10 +92,6 @@ class _Here:
         self.measured = stains.measure(list(train.path), separation, self.pool.key, CACHE)
         tables.say_unmeasured(self.measured, folder)
         self.place: Place = OneMachine(self.measured, separation, self.pool.truth)
-
-
-def _at_sites(engine: Engine, separation: StainSettings) -> Place:
-    return AtSites(engine, separation)
 
 
 def _folds(pool: Pool, settings: fedsda.Settings, values: dict[str, Any]) -> list[Fold]:
