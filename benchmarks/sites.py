@@ -121,14 +121,13 @@ def _measure(options: argparse.Namespace) -> dict:
     from models import classifiers
     from models.initialise import seed_weights
     from tffapps.data import manifest as manifests
-    from tffapps.data import pipeline
+    from tffapps.data import pipeline, published
     from tffapps.engine import addresses, open_engine
-    from tffapps.engine.doorway import Certificates
     from tffapps.federated.cohort import Client, play, stream
     from tffapps.federated.fedavg import FedAvg
     from tffapps.federated.round import build_round
     from tffapps.federated.task import Task, cross_entropy
-    from tffapps.site import published
+    from tffapps.wire.certificates import Certificates
 
     tf.get_logger().setLevel("FATAL")
     begin = time.perf_counter()

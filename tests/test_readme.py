@@ -33,7 +33,7 @@ def test_every_flag_named_is_one():
     known = {"--" + name.replace("_", "-") for name in fields} | {"--profile", "--settings", "--fresh"}
     elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack", "--top", "--by"}
     elsewhere |= {"--images", "--labels", "--only", "--for", "--magnification", "--level"}
-    elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-chores"}
+    elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT))
     assert named - elsewhere <= known
 

@@ -11,7 +11,7 @@ from tffapps.engine import open_engine
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fedfa import FedFA, Moments, augment, moments_of
-from tffapps.federated.local import Site
+from tffapps.federated.local import ClientContext
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
@@ -211,7 +211,7 @@ def test_densenet121_takes_a_step():
     memory = [tf.constant(value) for value in method.first_memory(task, before, 0)]
     images = np.random.default_rng(0).random((4, 32, 32, 3), dtype=np.float32)
     data = tf.data.Dataset.from_tensors((images, np.array([0, 1, 0, 1], np.int32)))
-    done = method.work(task, data, Site(tf.constant(0), memory))
+    done = method.work(task, data, ClientContext(tf.constant(0), memory))
     assert done.examples == 4 and np.isfinite(done.loss)
     assert [value.shape for value in done.sent] == [spec.shape for spec in method.sent_specs(task)]
     assert [len(value) for value in done.sent[::4]] == [256, 512, 1024, 1024]

@@ -12,7 +12,7 @@ from tests.conftest import largest_difference
 from tests.federated.line import SPEC, START, task
 from tests.federated.test_memory import batches
 from tffapps.engine import open_engine
-from tffapps.engine.values import Later
+from tffapps.engine.values import Deferred
 from tffapps.errors import UserError
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, play
@@ -177,7 +177,7 @@ def test_an_argument_made_later_is_any_clients_argument():
     round_ = build_round(task(), FedAvg(learning_rate=0.1))
     with open_engine("in-process"):
         one = round_.next(round_.start(START), [0, 1], [batches(3), batches(1)])
-        two = round_.next(round_.start(START), [Later(lambda: 0), Later(lambda: 1)], [batches(3), batches(1)])
+        two = round_.next(round_.start(START), [Deferred(lambda: 0), Deferred(lambda: 1)], [batches(3), batches(1)])
     assert largest_difference(one[0].weights, two[0].weights) == 0 and np.array_equal(one[1], two[1])
 
 

@@ -16,7 +16,7 @@ from tffapps.evaluation.distances import frechet_distance
 from tffapps.federated.training import MEASURED_COLUMNS
 from tffapps.fedsda import APP, stain_model, stain_vectors
 from tffapps.fedsda.diffusion import Diffusion
-from tffapps.fedsda.stock import Held, distances_between
+from tffapps.fedsda.stain_source import Held, distances_between
 
 CENTRES = ("centre0", "centre1")
 LEARNING = [

@@ -19,9 +19,9 @@ from tests.test_commands import environment
 from tffapps import cli
 from tffapps.data import tissue
 from tffapps.fedsda import APP
+from tffapps.fedsda.alignments import Alignments
 from tffapps.fedsda.data import FEDERATION, Fold
-from tffapps.fedsda.places import OneMachine
-from tffapps.fedsda.sides import Sides
+from tffapps.fedsda.placement import OneMachine
 from tffapps.fedsda.stains import measure
 
 MEASURED, ALIGNED = (300, 3000), (150, 1500)  # more than a batch of either, and ten times as many
@@ -81,7 +81,7 @@ def test_images_are_aligned_in_stacks(table, tmp_path, monkeypatch):
 
     def aligned(count):
         fold = Fold(FEDERATION, table[:count], table[:0])
-        sides = Sides(
+        sides = Alignments(
             cli.parse(APP, ["--profile", "smoke"]), fold, OneMachine(None, StainSettings()).align, Model, Model
         )
         assert sides.of("fedsda", count).kept < count / 2

@@ -16,8 +16,8 @@ from tffapps.engine import open_engine
 from tffapps.errors import UserError
 from tffapps.fedsda import APP
 from tffapps.fedsda.diffusion import Diffusion
+from tffapps.fedsda.stain_source import Held
 from tffapps.fedsda.stains import measure
-from tffapps.fedsda.stock import Held
 
 VAHADANE = StainSettings()
 

@@ -16,7 +16,7 @@ from tffapps.data import tissue
 from tffapps.fedsda import METHODS, METRICS, SIDES, paper, tables
 from tffapps.fedsda.data import FEDERATION, Fold, Pool
 from tffapps.fedsda.diffusion import Learned
-from tffapps.fedsda.places import OneMachine
+from tffapps.fedsda.placement import OneMachine
 from tffapps.fedsda.runs import Record
 from tffapps.fedsda.stains import Stains
 

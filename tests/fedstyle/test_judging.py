@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from tffapps.evaluation.exam import Exam
+from tffapps.evaluation.evaluator import Evaluator
 from tffapps.federated.embeddings import Means
 from tffapps.fedstyle.data import GIVEN, SINGLE, Federation, Pool
 from tffapps.fedstyle.judging import Judge
@@ -68,7 +68,7 @@ def test_prototypes_and_every_clients_own_model(judge, inputs):
 
 
 def test_a_round_in_which_a_site_is_away_has_no_scores(judge, inputs, monkeypatch):
-    monkeypatch.setattr(Exam, "answers", lambda self, weights, *, last: None)
+    monkeypatch.setattr(Evaluator, "answers", lambda self, weights, *, last: None)
     none = Means(np.zeros((3, 2), np.float32), np.zeros(3, np.float32))
     weights = inputs.weights([1, 1])
     for found in (judge.of_model(weights, last=False), judge.of_prototypes(none, [weights], last=False)):

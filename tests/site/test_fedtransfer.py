@@ -20,13 +20,13 @@ from tffapps import cli
 from tffapps.data import grains, manifest
 from tffapps.engine import open_engine
 from tffapps.errors import RunStopped, UserError
-from tffapps.fedtransfer import APP, Settings, chores, data
+from tffapps.fedtransfer import APP, Settings, data, jobs
 from tffapps.fedtransfer.inputs import Inputs
 from tffapps.fedtransfer.judge import Judge
 from tffapps.fedtransfer.judge_at_sites import JudgeAtSites
 from tffapps.fedtransfer.request import GENERATOR, NETWORK, TILING, write
 from tffapps.site import data as site_data
-from tffapps.site.desk import _in_published_order
+from tffapps.site.mailbox import _in_published_order
 
 # Ten of twelve tiles: which of them does not depend on the other client.
 SMALL = ["--profile=smoke", "--tiles=10", "--width=2", "--depth=1", "--generator-width=2", "--generator-epochs=1"]
@@ -110,7 +110,7 @@ def test_generators_travel_between_sites(sites, folder, micrographs, work, tmp_p
 
 @pytest.fixture
 def own(micrographs, tmp_path):
-    """The rows of site b as a chore is given them, in a working folder of its own."""
+    """The rows of site b as a job is given them, in a working folder of its own."""
     with working_in(tmp_path):
         table = site_data.load(micrographs, "b")
         yield _in_published_order(table, ["grains"])
@@ -124,20 +124,20 @@ def test_a_site_cuts_what_one_machine_cuts(own, micrographs, tmp_path):
     values = {**VALUES, "folds": 2}
     pools = data.load({**values, "data": str(micrographs)})
     (tmp_path / "files").mkdir()
-    answer = chores.tiles(write("tiles", values, TILING), own, tmp_path / "files")
+    answer = jobs.tiles(write("tiles", values, TILING), own, tmp_path / "files")
     for fold, pool in enumerate(pools):
         rows = pool.table[pool.table.client == "b"]
         assert [manifest.SPLITS[place] for place in answer.arrays["splits"][fold]] == list(rows.split)
     for place, row in enumerate(rows.itertuples()):
         for name, path in ((f"{place:06d}", row.path), (f"{place:06d}.mask", row.mask)):
             assert (tmp_path / "files" / name).read_bytes() == pathlib.Path(path).read_bytes()
-    assert len(rows) == 10 and answer.words["sizes"] == [[64, 64]]
-    assert "m00" not in json.dumps(answer.words) and "/" not in json.dumps(answer.words)
+    assert len(rows) == 10 and answer.fields["sizes"] == [[64, 64]]
+    assert "m00" not in json.dumps(answer.fields) and "/" not in json.dumps(answer.fields)
 
 
 def test_reasons_leave_without_names(own, tmp_path, capsys):
     with pytest.raises(UserError, match=r"too few for 9 folds") as error:
-        chores.tiles(write("tiles", {**VALUES, "folds": 9}, TILING), own, tmp_path)
+        jobs.tiles(write("tiles", {**VALUES, "folds": 9}, TILING), own, tmp_path)
     assert "5 micrographs (…, …, …, …) are" in str(error.value) and "m00" not in str(error.value)
     assert "m00" in capsys.readouterr().err  # for the site's user
 
@@ -151,10 +151,10 @@ def received(tmp_path):
 def test_a_site_paints_its_own_labels(own, tmp_path):
     request = write("painting", VALUES, GENERATOR, received(tmp_path), fold=0, precision="float32")
     (tmp_path / "files").mkdir()
-    answer = chores.painting(request, own, tmp_path / "files")
-    pool = data.cut(chores.micrographs.listed(own, ""), VALUES)[0][0]
+    answer = jobs.painting(request, own, tmp_path / "files")
+    pool = data.cut(jobs.micrographs.listed(own, ""), VALUES)[0][0]
     count = int((pool.split == "train").sum())
-    assert len(answer.words["names"]) == count == len(list((tmp_path / "files").iterdir()))
+    assert len(answer.fields["names"]) == count == len(list((tmp_path / "files").iterdir()))
     assert all((tmp_path / "files" / f"{place:06d}").resolve().is_file() for place in range(count))
 
 
@@ -172,14 +172,14 @@ def test_a_site_paints_its_own_labels(own, tmp_path):
 )  # fmt: skip
 def test_what_a_site_does_not_paint_with(own, tmp_path, changes, complaint):
     request = write("painting", VALUES, GENERATOR, received(tmp_path), fold=0, precision="float32")
-    request.words.update(changes)
+    request.fields.update(changes)
     with pytest.raises(UserError, match=complaint):
-        chores.painting(request, own, tmp_path)
+        jobs.painting(request, own, tmp_path)
 
 
 def test_weights_of_another_network(own, tmp_path):
     with pytest.raises(UserError, match="not those of the U-Net asked for"):
-        chores.grains(write("grains", VALUES, NETWORK, {"0": np.zeros(3)}), own, tmp_path)
+        jobs.grains(write("grains", VALUES, NETWORK, {"0": np.zeros(3)}), own, tmp_path)
 
 
 def test_a_site_that_is_away_has_no_loss_and_is_needed_at_the_end(micrographs, tmp_path):

@@ -15,10 +15,10 @@ from tests.site.federation import flags_for, listening_in, serving
 from tffapps import cli
 from tffapps.data import chaoyang, glands
 from tffapps.errors import UserError
-from tffapps.fnst import APP, Augmentation, StyleFlags, chores, data
+from tffapps.fnst import APP, Augmentation, StyleFlags, data, jobs
 from tffapps.fnst.across import AcrossSites
 from tffapps.fnst.styler import Styler
-from tffapps.site.parcel import Parcel
+from tffapps.wire.messages import Message
 
 SMALL = ["--profile=smoke", "--rounds=2", "--alone-epochs=1"]
 FLAGS = StyleFlags(vgg_width=4, style_size=32, style_steps=5, init="content")
@@ -143,8 +143,8 @@ def test_no_image_is_read_here(sites, folder, tmp_path):
         assert not (tmp_path / "data").exists()
 
 
-def changed(request: Parcel, **words) -> Parcel:
-    return Parcel({**request.words, **words}, request.arrays)
+def changed(request: Message, **words) -> Message:
+    return Message({**request.fields, **words}, request.arrays)
 
 
 class Answering:
@@ -164,18 +164,18 @@ def test_what_sites_answer_is_checked(manifest, tmp_path, monkeypatch):
     def honest(site, request, **words):
         place = tmp_path / site / request.identity
         place.mkdir(parents=True)
-        chore = chores.styles if request.words["chore"] == chores.STYLES else chores.transfer
-        return chore(changed(request, **words), table[table.client == site], place)
+        job = jobs.styles if request.fields["job"] == jobs.STYLES else jobs.transfer
+        return job(changed(request, **words), table[table.client == site], place)
 
     def other_network(site, request):
-        return honest(site, request, flags={**request.words["flags"], "vgg_width": 8})
+        return honest(site, request, flags={**request.fields["flags"], "vgg_width": 8})
 
     def too_few(site, request):
-        return honest(site, request) if request.words["chore"] == chores.STYLES else Parcel({chores.MADE: 1})
+        return honest(site, request) if request.fields["job"] == jobs.STYLES else Message({jobs.MADE: 1})
 
     for answer, message in (
         (other_network, "a sent what the server does not take: .*: another VGG: its width is 8, here it is 4"),
-        (lambda site, request: Parcel({}), "site a sent 0 files of Gram matrices, expected 3"),
+        (lambda site, request: Message({}), "site a sent 0 files of Gram matrices, expected 3"),
         (too_few, "site [ab] made 1 images where [46] were asked for"),
     ):
         with pytest.raises(UserError, match=message):
@@ -237,34 +237,34 @@ def rows(manifest) -> pd.DataFrame:
     return table[(table.client == "a") & (table.split == "train")].reset_index(drop=True)
 
 
-STYLES = chores.styles_request(FLAGS, [0, 1, 2], 2, 0)
-TRANSFER = chores.transfer_request(FLAGS, [0, 1], [b"no Gram matrices"])
+STYLES = jobs.styles_request(FLAGS, [0, 1, 2], 2, 0)
+TRANSFER = jobs.transfer_request(FLAGS, [0, 1], [b"no Gram matrices"])
 
 
 @pytest.mark.parametrize(
-    ("chore", "request_", "message"),
+    ("job", "request_", "message"),
     [
-        (chores.styles, changed(STYLES, flags=None), "a request without the flags vgg_weights, vgg_width, style_size"),
-        (chores.styles, changed(STYLES, flags={**STYLES.words["flags"], "vgg_weights": "/a"}), "not at the sites"),
-        (chores.styles, changed(STYLES, flags={**STYLES.words["flags"], "vgg_width": 0}), "--vgg-width 0: must be"),
-        (chores.styles, changed(STYLES, count="2"), "whose count is no whole number from 1 on"),
-        (chores.styles, changed(STYLES, seed=-1), "whose seed is no whole number from 0 on"),
-        (chores.styles, Parcel(STYLES.words), "without the places of its rows"),
-        (chores.transfer, TRANSFER, "damaged, or not an .npz"),
-        (chores.transfer, changed(TRANSFER, files=2), "the coordinator sent 1 files of Gram matrices, expected 2"),
+        (jobs.styles, changed(STYLES, flags=None), "a request without the flags vgg_weights, vgg_width, style_size"),
+        (jobs.styles, changed(STYLES, flags={**STYLES.fields["flags"], "vgg_weights": "/a"}), "not at the sites"),
+        (jobs.styles, changed(STYLES, flags={**STYLES.fields["flags"], "vgg_width": 0}), "--vgg-width 0: must be"),
+        (jobs.styles, changed(STYLES, count="2"), "whose count is no whole number from 1 on"),
+        (jobs.styles, changed(STYLES, seed=-1), "whose seed is no whole number from 0 on"),
+        (jobs.styles, Message(STYLES.fields), "without the places of its rows"),
+        (jobs.transfer, TRANSFER, "damaged, or not an .npz"),
+        (jobs.transfer, changed(TRANSFER, files=2), "the coordinator sent 1 files of Gram matrices, expected 2"),
     ],
 )
-def test_requests_that_cannot_be(chore, request_, message, rows, tmp_path):
+def test_requests_that_cannot_be(job, request_, message, rows, tmp_path):
     with pytest.raises(UserError, match=message):
-        chore(request_, rows, tmp_path)
+        job(request_, rows, tmp_path)
 
 
 def test_styles_of_a_class_that_no_image_was_named_of(rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    answer = chores.styles(STYLES, rows, tmp_path)
-    (file,) = chores.files_in(answer, 1, "site a")
+    answer = jobs.styles(STYLES, rows, tmp_path)
+    (file,) = jobs.files_in(answer, 1, "site a")
     other = int(np.flatnonzero(rows.label == "normal")[0])
     with pytest.raises(UserError, match="there are styles of adenocarcinoma, and no image to give them to"):
-        chores.transfer(chores.transfer_request(FLAGS, [other], [file]), rows, tmp_path)
+        jobs.transfer(jobs.transfer_request(FLAGS, [other], [file]), rows, tmp_path)
     with pytest.raises(UserError, match="site a sent 1 files of Gram matrices, expected 2"):
-        chores.files_in(answer, 2, "site a")
+        jobs.files_in(answer, 2, "site a")

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from tffapps.errors import UserError
 
 if TYPE_CHECKING:
-    from tffapps.engine.doorway import Certificates
-    from tffapps.site.parcel import Parcel
+    from tffapps.wire.certificates import Certificates
+    from tffapps.wire.messages import Message
 
 NAMES = ("in-process", "worker")
 
@@ -44,8 +44,8 @@ class Engine:
         with tff.framework.get_context_stack().install(self.context):  # whichever thread this is
             return computation(*arguments)
 
-    def ask(self, requests: Mapping[str, Parcel]) -> dict[str, Parcel]:
-        """The sites' answers to requests (`tffapps.site.chores`); all of them work at the same time."""
+    def ask(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """The sites' answers to requests (`tffapps.wire.jobs`); all of them work at the same time."""
         with concurrent.futures.ThreadPoolExecutor(max(1, len(requests))) as pool:
             return dict(zip(requests, pool.map(self.context.ask, requests, requests.values())))
 
@@ -70,7 +70,7 @@ def check_name(name: str, certificates: Certificates | None = None) -> None:
     """Refuses an unknown engine before TensorFlow is imported."""
     sites = addresses(name)
     if sites:
-        from tffapps.site.address import parse_address
+        from tffapps.wire.address import parse_address
 
         for number, site in enumerate(sites):
             parse_address("--engine", site)

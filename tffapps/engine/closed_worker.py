@@ -14,9 +14,9 @@ import sys
 import time
 from typing import IO, Any
 
-from tffapps.engine.doorway import Certificates
 from tffapps.engine.supervisor import Orders
 from tffapps.errors import UserError
+from tffapps.wire.certificates import Certificates
 
 _PACKAGES = pathlib.Path(__file__).resolve().parents[2]
 _PROGRAM = (

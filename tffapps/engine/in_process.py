@@ -18,7 +18,7 @@ from tensorflow_federated import framework as _f
 from tffapps.engine import lowering
 from tffapps.engine.graph_function import GraphFunction
 from tffapps.engine.plan import Plan, Step, argument
-from tffapps.engine.values import AtClients, Shelf, Struct, any_later, egest, flatten, ingest, pack
+from tffapps.engine.values import AtClients, Spill, Struct, any_deferred, egest, flatten, ingest, pack
 
 
 class ClientError(RuntimeError):
@@ -44,14 +44,14 @@ class InProcessContext(_f.SyncContext):
         value = None if parameter is None else ingest(arg, parameter, counts)
         if len(counts) > 1:
             raise ValueError(f"arguments placed at clients differ in length: {sorted(counts)}")
-        shelf = Shelf() if any_later(arg) else None
-        result = self._run(plan, value, counts.pop() if counts else 0, shelf).result()
+        spill = Spill() if any_deferred(arg) else None
+        result = self._run(plan, value, counts.pop() if counts else 0, spill).result()
         if callable(result):  # a bare TensorFlow computation: nothing federated around it
             result = result() if parameter is None else result(value)
         return egest(result, comp.type_signature.result)
 
-    def _run(self, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None) -> Run:
-        return Run(self, plan, parameter, clients, shelf)
+    def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
+        return Run(self, plan, parameter, clients, spill)
 
     def _plan(self, comp: tff.Computation) -> Plan:
         # Keyed by identity: the computation is kept alive beside its plan, so the key cannot be reused.
@@ -72,10 +72,10 @@ class Run:
     """One invocation of one computation."""
 
     def __init__(
-        self, context: InProcessContext, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None = None
+        self, context: InProcessContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None = None
     ) -> None:
         self._context = context
-        self._shelf = shelf  # where what is kept of each client goes, if it is not to be held
+        self._shelf = spill  # where what is kept of each client goes, if it is not to be held
         self._plan = plan
         self._clients = clients
         self._client_steps = {step.name: step for step in plan.steps if step.at_clients}

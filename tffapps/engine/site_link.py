@@ -11,11 +11,11 @@ import grpc
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tffapps.engine.doorway import Certificates
 from tffapps.engine.remote import RemoteWorker, WorkerLost
 from tffapps.errors import UserError
-from tffapps.site import channel, data
-from tffapps.site.pulse import Pulse
+from tffapps.wire import channel, protocol
+from tffapps.wire.certificates import Certificates
+from tffapps.wire.heartbeat import Heartbeat
 
 
 class SiteLink:
@@ -27,7 +27,7 @@ class SiteLink:
         self._certificates = certificates
         self._lock = threading.RLock()
         self._worker: RemoteWorker | None = None
-        self._pulse: Pulse | None = None
+        self._heartbeat: Heartbeat | None = None
         self._channel: grpc.Channel | None = None
         self._traffic = (0, 0)  # of earlier connections
         self.connections = 0  # so far: another one may be to a site that was started anew
@@ -39,13 +39,13 @@ class SiteLink:
     def connect(self) -> None:
         """Makes sure that the site is there: Unreachable, or a UserError if it is there and not as it should be."""
         with self._lock:
-            if self._pulse is not None and self._pulse.beats():
+            if self._heartbeat is not None and self._heartbeat.beats():
                 return
             self._drop()
             try:
-                self._pulse = Pulse(self.address, self._certificates)
+                self._heartbeat = Heartbeat(self.address, self._certificates)
                 self._channel = channel.unseen(self.address, self._certificates)
-                self._worker = RemoteWorker(self._channel, self._pulse.beats)
+                self._worker = RemoteWorker(self._channel, self._heartbeat.beats)
                 self._check(self._published())
                 self.connections += 1
             except WorkerLost as error:
@@ -77,16 +77,16 @@ class SiteLink:
 
     def close(self) -> None:
         """Also while another thread waits for an answer, which it will not get."""
-        worker, pulse = self._worker, self._pulse
-        if worker is not None and pulse is not None and pulse.beats():
+        worker, heartbeat = self._worker, self._heartbeat
+        if worker is not None and heartbeat is not None and heartbeat.beats():
             worker.leave()
         self._drop()
 
     def _drop(self) -> None:
         self._traffic, self._worker = self.traffic(), None
-        pulse, self._pulse = self._pulse, None
-        if pulse is not None:
-            pulse.close()
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.close()
         way, self._channel = self._channel, None
         if way is not None:
             with contextlib.suppress(Exception):  # the other end may be gone already
@@ -102,17 +102,19 @@ class SiteLink:
             raise UserError(f"{self.address}: what the site publishes cannot be read; is it a tffapps site?") from None
 
     def _check(self, found: dict[str, Any]) -> None:
-        assert self._pulse is not None
+        assert self._heartbeat is not None
         site = f"{self.address}: site {found['name']}"
-        ours = {"tffapps": data.version(), **data.frameworks()}
-        theirs = {"tffapps": found.get("version"), **found.get("frameworks", {})}
+        ours = {"protocol": protocol.PROTOCOL, **protocol.frameworks()}
+        theirs = {"protocol": found.get("protocol"), **found.get("frameworks", {})}
         for package, version in ours.items():
             if theirs.get(package) != version:
                 raise UserError(
-                    f"{site} has {package} {theirs.get(package)}, here is {version}; install the same version"
+                    f"{site} has {package} {theirs.get(package)}, here is {version}; install the same tffapps"
                 )
-        if found["name"] not in self._pulse.names:
-            raise UserError(f"{site} shows a certificate for {', '.join(self._pulse.names)}; it must be for its name")
+        if found["name"] not in self._heartbeat.names:
+            raise UserError(
+                f"{site} shows a certificate for {', '.join(self._heartbeat.names)}; it must be for its name"
+            )
         if self.description and found != self.description:
             raise UserError(f"{site} came back with other data or another name; start the run again")
         self.description = found
@@ -123,6 +125,6 @@ def _published() -> tuple[Any, None, tff.Type]:
 
     @tff.tensorflow.computation
     def read():
-        return tf.io.read_file(data.DESCRIPTION)
+        return tf.io.read_file(protocol.DESCRIPTION)
 
     return tff.framework.serialize_computation(read), None, read.type_signature.result

@@ -18,16 +18,16 @@ from typing import Any
 import tensorflow_federated as tff
 from tensorflow_federated.python.common_libs.structure import Struct
 
-from tffapps.engine import lowering, remote, site_chores
+from tffapps.engine import lowering, remote, site_jobs
 from tffapps.engine.client_work import ClientWork
-from tffapps.engine.doorway import Certificates
 from tffapps.engine.in_process import ClientError, Fold, InProcessContext, OneClient, Run
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
-from tffapps.engine.values import HERE, AtClients, Shelf, egest, ingest
+from tffapps.engine.values import HERE, AtClients, Spill, egest, ingest
 from tffapps.errors import UserError
-from tffapps.site import files
-from tffapps.site.parcel import Parcel
+from tffapps.wire import certificate_checks
+from tffapps.wire.certificates import Certificates
+from tffapps.wire.messages import Message
 
 
 class SitesContext(InProcessContext):
@@ -39,7 +39,7 @@ class SitesContext(InProcessContext):
         self._works: dict[tuple[int, int], tuple[Plan, ClientWork]] = {}
         self._protos: dict[int, tuple[tff.Computation, Any]] = {}
         self._lock = threading.Lock()  # sites may be asked from several threads
-        files.check(certificates, "coordinator")
+        certificate_checks.check(certificates, "coordinator")
         links = [SiteLink(address, certificates) for address in addresses]
         self._close_all = lambda: _at_once([link.close for link in links])
         try:
@@ -67,17 +67,17 @@ class SitesContext(InProcessContext):
                 self._protos[id(computation)] = (computation, lowering.to_remote(computation.to_building_block()))
             return self._protos[id(computation)][1]
 
-    def ask(self, name: str, request: Parcel) -> Parcel:
-        """What a site makes of its own images when asked (`tffapps.site.chores`): waits for it, however long it takes.
+    def ask(self, name: str, request: Message) -> Message:
+        """What a site makes of its own images when asked (`tffapps.wire.jobs`): waits for it, however long it takes.
 
         RunStopped if the site goes away meanwhile or cannot do it; the same request goes on with what is there.
         """
-        return site_chores.ask(self.link(name), request)
+        return site_jobs.ask(self.link(name), request)
 
     def tell(self, name: str, line: str) -> None:
         """Puts a line into a site's log, if it is there."""
         with contextlib.suppress(ConnectionError, UserError):
-            site_chores.tell(self.link(name), line)
+            site_jobs.tell(self.link(name), line)
 
     def link(self, name: str) -> SiteLink:
         if name not in self.links:
@@ -98,17 +98,17 @@ class SitesContext(InProcessContext):
     def close(self) -> None:
         self._close_all()
 
-    def _run(self, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None) -> Run:
-        return _SitesRun(self, plan, parameter, clients, shelf)
+    def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
+        return _SitesRun(self, plan, parameter, clients, spill)
 
 
 class _SitesRun(Run):
     """One invocation of one computation."""
 
     def __init__(
-        self, context: SitesContext, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None = None
+        self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None = None
     ) -> None:
-        super().__init__(context, plan, parameter, clients, shelf)
+        super().__init__(context, plan, parameter, clients, spill)
         self._sites = context
         self._links = [None if name == HERE else context.link(name) for name in _sites(parameter, clients)]
         # Before anyone begins: the work of the others would be for nothing.

@@ -21,7 +21,7 @@ from tensorflow_federated.python.common_libs.structure import Struct
 
 
 @dataclasses.dataclass(frozen=True)
-class Later:
+class Deferred:
     """One client's argument that is made (read from a file, say) when its turn comes, and not held before or after.
 
     A computation that is called with such arguments gives what it returns of each client in the same way.
@@ -56,7 +56,7 @@ class AtClients:
 
     def of(self, client: int) -> Any:
         value = self.values[0 if self.all_equal else client]
-        return ingest(value.make(), self.member, set()) if isinstance(value, Later) else value
+        return ingest(value.make(), self.member, set()) if isinstance(value, Deferred) else value
 
 
 def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
@@ -72,7 +72,7 @@ def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
         member = value_type.member
         sites = tuple(one.site if isinstance(one, AtSite) else None for one in value)
         plain = [one.value if isinstance(one, AtSite) else one for one in value]
-        values = [one if isinstance(one, Later) else ingest(one, member, cardinality) for one in plain]
+        values = [one if isinstance(one, Deferred) else ingest(one, member, cardinality) for one in plain]
         return AtClients(values, member=member, sites=sites)
     if isinstance(value_type, tff.StructType):
         return _ingest_struct(value, value_type, cardinality)
@@ -87,28 +87,28 @@ def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
     raise NotImplementedError(f"arguments of type {value_type} are not supported by the in-process engine")
 
 
-def any_later(argument: Any) -> bool:
+def any_deferred(argument: Any) -> bool:
     """Whether some of the arguments of a computation are made later."""
     values = argument if isinstance(argument, Struct) else [argument]
     lists = (value for value in values if isinstance(value, list))
-    return any(isinstance(value, Later) for values in lists for value in values)
+    return any(isinstance(value, Deferred) for values in lists for value in values)
 
 
-class Shelf:
+class Spill:
     """Files for values that are to be handed over one by one; they are gone with the last of them."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="tffapps-")
         self._count = 0
 
-    def put(self, value: Any) -> Later:
+    def put(self, value: Any) -> Deferred:
         """Writes the arrays of a Python value, and says how to have it back."""
         leaves = tree.flatten(value)
         file = os.path.join(self._folder.name, f"{self._count}.npz")
         self._count += 1
         np.savez(file, **{f"a{index}": leaf for index, leaf in enumerate(leaves)})
         shape = tree.map_structure(lambda leaf: None, value)
-        return Later(functools.partial(self._get, file, shape, len(leaves)))  # holds the shelf, and not the arrays
+        return Deferred(functools.partial(self._get, file, shape, len(leaves)))  # holds the spill, and not the arrays
 
     def _get(self, file: str, shape: Any, count: int) -> Any:
         with np.load(file, allow_pickle=False) as content:
@@ -125,7 +125,7 @@ def made(argument: Any) -> Any:
 
 def _all_made(values: list) -> list:
     plain = [value.value if isinstance(value, AtSite) else value for value in values]
-    return [value.make() if isinstance(value, Later) else value for value in plain]
+    return [value.make() if isinstance(value, Deferred) else value for value in plain]
 
 
 def _ingest_struct(value: Any, value_type: tff.StructType, cardinality: set[int]) -> Struct:
@@ -158,7 +158,7 @@ def egest(value: Any, value_type: tff.Type) -> Any:
     """An engine value as what TFF's own contexts return: NumPy arrays in the containers of the type."""
     if isinstance(value_type, tff.FederatedType):
         if value_type.placement is tff.CLIENTS and not value_type.all_equal:
-            return [one if isinstance(one, Later) else egest(one, value_type.member) for one in value.values]
+            return [one if isinstance(one, Deferred) else egest(one, value_type.member) for one in value.values]
         if isinstance(value, AtClients):
             value = value.of(0)
         return egest(value, value_type.member)

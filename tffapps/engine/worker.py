@@ -12,9 +12,10 @@ from typing import Any
 import grpc
 import tensorflow_federated as tff
 
-from tffapps.engine import channel, lowering
+from tffapps.engine import lowering
 from tffapps.engine.values import made
 from tffapps.engine.worker_process import WorkerProcess
+from tffapps.wire import grpc_options
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -34,7 +35,7 @@ class WorkerContext(tff.framework.SyncContext):
 
     def _start(self) -> None:
         self.process = WorkerProcess(self._start_timeout)
-        self._channel = grpc.insecure_channel(self.process.address, options=channel.OPTIONS)
+        self._channel = grpc.insecure_channel(self.process.address, options=grpc_options.OPTIONS)
         self._context = remote_context(self._channel, self._compile)
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:

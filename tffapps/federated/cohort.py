@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tffapps.engine.in_process import ClientError
-from tffapps.engine.values import AtSite, Later
+from tffapps.engine.values import AtSite, Deferred
 from tffapps.errors import RunStopped
 from tffapps.federated.round import AnyState, Round
 
@@ -71,7 +71,7 @@ def play(
         if round_.keeps:
             if kept is None:
                 raise ValueError("the clients of this round keep something: say what (kept)")
-            arguments.append([Later(functools.partial(kept, position)) for position in present])
+            arguments.append([Deferred(functools.partial(kept, position)) for position in present])
         return round_.next(*arguments)
 
     outcome = None
@@ -144,7 +144,7 @@ def _outcome(
 
 def _arrays(value: Any) -> list[np.ndarray]:
     """What a client keeps, as an engine gives it."""
-    return [np.asarray(array) for array in (value.make() if isinstance(value, Later) else value)]
+    return [np.asarray(array) for array in (value.make() if isinstance(value, Deferred) else value)]
 
 
 def _first_line(message: object) -> str:

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.federated.aggregator import Update, update_type
-from tffapps.federated.local import Site
+from tffapps.federated.local import ClientContext
 from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.task import Task, WeightsLayout, data_type
@@ -65,7 +65,7 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
         return _ClientResult(update, tf.where(ok, done.examples, 0.0), report, gathered, kept)
 
-    site_spec = Site(tf.TensorSpec([], tf.int32), specs.memory, specs.kept)
+    site_spec = ClientContext(tf.TensorSpec([], tf.int32), specs.memory, specs.kept)
     portable = PortableFunction(task.model, train, (down, site_spec, task.client_spec))
     parts = [data_type(down), data_type(specs.memory), np.int32, data_type(task.client_spec), data_type(specs.kept)]
 
@@ -73,12 +73,12 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
 
         @tff.tensorflow.computation(*parts)
         def work(weights, memory, position, data, kept):
-            return portable(list(weights), Site(position, list(memory), list(kept)), data)
+            return portable(list(weights), ClientContext(position, list(memory), list(kept)), data)
     else:
 
         @tff.tensorflow.computation(*parts[:-1])
         def work(weights, memory, position, data):
-            return portable(list(weights), Site(position, list(memory)), data)
+            return portable(list(weights), ClientContext(position, list(memory)), data)
 
     return work
 

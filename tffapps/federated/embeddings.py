@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from tffapps.federated.local import Work
+    from tffapps.federated.local import ClientResult
     from tffapps.federated.task import Task
 
 STATISTICS = ("moving", "batch")
@@ -43,7 +43,7 @@ class EmbeddingMethod(Method):
 
     def train_with_embeddings(
         self, task: Task, data: Any, loss: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
-    ) -> Work:
+    ) -> ClientResult:
         """`train` with a loss of (labels, embeddings, outputs) -> one value, or one for each example."""
         from models.embedding import with_embedding
 

@@ -78,7 +78,7 @@ class FixMatch(Method):
             return examples, tf.math.divide_no_nan(loss_sum, examples), seen, confident
 
         examples, mean, seen, confident = run(tf.data.Dataset.zip((data.labelled, data.unlabelled)))
-        return local.Work(examples + seen, mean, (seen, confident))
+        return local.ClientResult(examples + seen, mean, (seen, confident))
 
     def pseudo_labels(self, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Labels and 1.0 where the model is sure enough of them, from predictions of the weak view."""

@@ -32,6 +32,7 @@ _NEVER = -1e9  # a logit that does not count
 @dataclasses.dataclass(frozen=True)
 class FPL(EmbeddingMethod):
     name: ClassVar[str] = "fpl"
+    counts_clients: ClassVar[bool] = True  # its memory has room for the clusters of so many
 
     fpl_temperature: float = setting(0.02, "FPL: τ of the contrast (paper)", above=0)
     fpl_contrast: float = setting(1.0, "FPL: weight of the contrast with cluster prototypes (paper)", least=0)

@@ -28,7 +28,7 @@ class Counted(NamedTuple):
         return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32))
 
 
-class Site(NamedTuple):
+class ClientContext(NamedTuple):
     """What a client is told besides the weights."""
 
     position: Any  # int32: its number
@@ -36,7 +36,7 @@ class Site(NamedTuple):
     kept: Any = ()  # list: the method's, as this client left it in its last round (`Method.first_kept`)
 
 
-class Work(NamedTuple):
+class ClientResult(NamedTuple):
     """What a client has to show for a round."""
 
     examples: tf.Tensor  # seen; its weight in the mean
@@ -56,7 +56,7 @@ def train(
     steps: tf.Tensor | None = None,
     *,
     forward: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
-) -> Work:
+) -> ClientResult:
     """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero.
 
     `forward`, (images, number of the step from 0) -> outputs, takes the place of the model's own forward pass.
@@ -89,7 +89,7 @@ def train(
             loss_sum += count * mean
         return examples, tf.math.divide_no_nan(loss_sum, examples)
 
-    return Work(*run(batches))
+    return ClientResult(*run(batches))
 
 
 def cosine(number: tf.Tensor, steps: tf.Tensor | None) -> tf.Tensor | float:

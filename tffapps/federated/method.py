@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from tffapps.federated.local import GradientRule, LossAndGradients, Site, Work
+    from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients
     from tffapps.federated.optimizers import LocalOptimizer
     from tffapps.federated.task import Task
 
@@ -31,6 +31,7 @@ class Method:
     name: ClassVar[str] = "fedavg"
     # False: no weights cross. A client's model is then the first of what it keeps; the server's stays as it began.
     sends_weights: ClassVar[bool] = True
+    counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
 
     optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
     learning_rate: float = setting(0.01, "client learning rate", above=0)
@@ -59,14 +60,14 @@ class Method:
             return Functional(tff.learning.optimizers.build_adamw(self.learning_rate, weight_decay=self.weight_decay))
         raise ValueError(f"optimizer {self.optimizer!r}: choose sgd, adam or adamw")
 
-    def work(self, task: Task, data: Any, site: Site) -> Work:
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         """What a client does with `task.model`, whose weights are the global ones when this begins."""
         del site
         return self.train(task, data)
 
     def train(
         self, task: Task, data: Any, rule: GradientRule | None = None, forward: Any = None, loss: Any = None
-    ) -> Work:
+    ) -> ClientResult:
         """Local training on (images, labels); `forward` as in `local.train`, `loss` in place of the task's."""
         from tffapps.federated import local
 
@@ -98,20 +99,21 @@ class Method:
         return []
 
     def first_kept(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
-        """What a client keeps for itself between rounds (`Site.kept`, `Work.kept`), as it is before its first one.
+        """What a client keeps between rounds (`ClientContext.kept`, `ClientResult.kept`), as it is before its first.
 
-        Shapes and dtypes may depend on the task alone. It never leaves the client.
+        Shapes and dtypes may depend on the task alone. On one machine it lies in the run's folder; across sites it
+        travels to the site and back with every round.
         """
         del task, weights, seed
         return []
 
     def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
-        """Of the tensors, of real numbers, that a client sends besides its update (`Work.sent`)."""
+        """Of the tensors, of real numbers, that a client sends besides its update (`ClientResult.sent`)."""
         del task
         return []
 
     def gathered_specs(self, task: Task) -> list[tf.TensorSpec]:
-        """Of the tensors that a client sends and the server wants from each, not their mean (`Work.gathered`).
+        """Of the tensors that a client sends and the server wants from each, not their mean (`ClientResult.gathered`).
 
         The server sees them one by one: secure aggregation does not cover them, and dp is refused beside them.
         """

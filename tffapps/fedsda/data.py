@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps.data import held_out, manifest, standin, tissue, wilds
+from tffapps.data import held_out, manifest, published, standin, tissue, wilds
 from tffapps.errors import UserError
-from tffapps.site import published
 
 CACHE = pathlib.Path("data") / "cache"
 _MADE = "png"  # the format of images that are made

@@ -24,7 +24,7 @@ from tffapps.federated.moments import Moments, federated_moments
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.training import train
 from tffapps.fedsda import LEARNING_SEED, StainFlags, stain_model
-from tffapps.fedsda.stock import Stock
+from tffapps.fedsda.stain_source import StainSource
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
 
@@ -61,7 +61,9 @@ class Diffusion:
         self._flags: StainFlags = pick(StainFlags, values)
         self._built: dict[Any, tuple[tf.keras.Model, Round]] = {}
 
-    def learn(self, clients: Sequence[str], stocks: Sequence[Stock], block: str, fold: str, epochs: int = 0) -> Learned:
+    def learn(
+        self, clients: Sequence[str], sources: Sequence[StainSource], block: str, fold: str, epochs: int = 0
+    ) -> Learned:
         """From each client's stains. With `epochs`, other than the usual, about as many epochs in all."""
         flags = self._flags
         rounds = flags.diffusion_rounds
@@ -75,18 +77,18 @@ class Diffusion:
             schedule_steps=flags.diffusion_steps,
             equal=flags.diffusion_equal,
         )
-        tables = [AtSite(client, stock.table()) for client, stock in zip(clients, stocks)]
+        tables = [AtSite(client, source.table()) for client, source in zip(clients, sources)]
         moments = federated_moments(tables, stain_diffusion.NUMBERS)
         denoiser, round_ = self._round(block, len(clients), method)
         settings = {
             **as_dict(method), "method": "stains", "seed": LEARNING_SEED, "block": block, "rounds": rounds,
             "epochs": epochs, "batch": flags.diffusion_batch, "over_rounds": flags.diffusion_schedule,
             "fd_samples": flags.fd_samples, "fd_points": flags.fd_points,
-            "stains": hashlib.sha256(" ".join(stock.key for stock in stocks).encode()).hexdigest()[:16],
+            "stains": hashlib.sha256(" ".join(source.key for source in sources).encode()).hexdigest()[:16],
         }  # fmt: skip
         name = f"stains-{block}-{epochs}-epochs" + (f"-without-{fold}" if fold else "")
         with cli.open_run(fedsda.APP, self._values, name, settings) as run:
-            weights = self._train(run, denoiser, round_, clients, stocks, moments, rounds, epochs)
+            weights = self._train(run, denoiser, round_, clients, sources, moments, rounds, epochs)
             if not run.finished:
                 run.finish({"fd": float(run.rounds().fd.iloc[-1])})
             model = StainModel(tuple(clients), denoiser, weights, moments, flags.diffusion_steps)
@@ -98,7 +100,7 @@ class Diffusion:
         denoiser: tf.keras.Model,
         round_: Round,
         clients: Sequence[str],
-        stocks: Sequence[Stock],
+        sources: Sequence[StainSource],
         moments: Moments,
         rounds: int,
         epochs: int,
@@ -110,7 +112,7 @@ class Diffusion:
             if number % every and number != rounds:
                 return {"fd": np.nan, "wd": np.nan, "worst_fd": np.nan}
             denoiser.set_weights(weights)
-            return self._distances(denoiser, stocks, moments)
+            return self._distances(denoiser, sources, moments)
 
         cosine = self._flags.diffusion_schedule == "cosine"
 
@@ -118,8 +120,8 @@ class Diffusion:
             return 0.5 * (1 + math.cos(math.pi * (number - 1) / rounds)) if cosine else 1.0
 
         sites = [
-            Client(client, self._data(stock, moments, place, epochs, rate))
-            for place, (client, stock) in enumerate(zip(clients, stocks))
+            Client(client, self._data(source, moments, place, epochs, rate))
+            for place, (client, source) in enumerate(zip(clients, sources))
         ]
         return train(
             run, round_, denoiser.get_weights(), sites, rounds=rounds, evaluate=evaluate, engine=self._engine,
@@ -127,23 +129,25 @@ class Diffusion:
         )  # fmt: skip
 
     def _data(
-        self, stock: Stock, moments: Moments, place: int, epochs: int, rate: Callable[[int], float]
+        self, source: StainSource, moments: Moments, place: int, epochs: int, rate: Callable[[int], float]
     ) -> Callable[[int], NoiselessData]:
         def data(number: int) -> NoiselessData:
             seed = stream(LEARNING_SEED, number, place)
-            return stock.data(moments, batch=self._flags.diffusion_batch, epochs=epochs, seed=seed, rate=rate(number))
+            return source.data(moments, batch=self._flags.diffusion_batch, epochs=epochs, seed=seed, rate=rate(number))
 
         return data
 
-    def _distances(self, denoiser: tf.keras.Model, stocks: Sequence[Stock], moments: Moments) -> dict[str, float]:
+    def _distances(
+        self, denoiser: tf.keras.Model, sources: Sequence[StainSource], moments: Moments
+    ) -> dict[str, float]:
         """Of drawn from real stains: means and worst over clients."""
-        numbers = np.repeat(np.arange(len(stocks)), self._flags.fd_samples)
+        numbers = np.repeat(np.arange(len(sources)), self._flags.fd_samples)
         drawn = stain_model.sample_standardised(denoiser, numbers, LEARNING_SEED, self._flags.diffusion_steps)
         if not np.isfinite(drawn).all():
             raise UserError("the stain model draws numbers that are not finite: lower --diffusion-learning-rate")
-        sets = [drawn[numbers == place] for place in range(len(stocks))]
-        with ThreadPoolExecutor(len(stocks)) as pool:  # sites, if they are, work at the same time
-            found = list(pool.map(lambda stock, own: stock.distances(own, moments), stocks, sets))
+        sets = [drawn[numbers == place] for place in range(len(sources))]
+        with ThreadPoolExecutor(len(sources)) as pool:  # sites, if they are, work at the same time
+            found = list(pool.map(lambda source, own: source.distances(own, moments), sources, sets))
         return {
             "fd": float(np.mean([one.fd for one in found])),
             "wd": float(np.mean([one.wd for one in found])),

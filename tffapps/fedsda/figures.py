@@ -103,10 +103,10 @@ def _thumbnails(path: pathlib.Path, fold: Fold, quality: dict[str, Any], title: 
     """Figure 6: the clients' images under each side, t-SNE of small thumbnails; together, so that axes are the same."""
     from sklearn.manifold import TSNE
 
-    sides = list(quality["sided"])
+    sides = list(quality["aligned"])
     sets = []
     for side in sides:
-        train = quality["sided"][side].train
+        train = quality["aligned"][side].train
         for client in fold.clients:
             rows = train[train.client == client]
             paths = list(rows.path.sample(min(len(rows), _DOTS // 2), random_state=_SEED))
@@ -132,12 +132,12 @@ def _thumbnails(path: pathlib.Path, fold: Fold, quality: dict[str, Any], title: 
 
 def _patches(path: pathlib.Path, fold: Fold, quality: dict[str, Any], title: str) -> None:
     """Figures 17 and 18: two patches of each client, a row for each side."""
-    sides = list(quality["sided"])
-    first = quality["sided"][sides[0]].train
+    sides = list(quality["aligned"])
+    first = quality["aligned"][sides[0]].train
     shown = [(client, source) for client in fold.clients for source in first.source[first.client == client].iloc[:2]]
     with Canvas(path, len(sides), len(shown), width=1.2, height=1.25, title=title) as canvas:
         for row, side in enumerate(sides):
-            made = quality["sided"][side].train.drop_duplicates("source").set_index("source").path
+            made = quality["aligned"][side].train.drop_duplicates("source").set_index("source").path
             for column, (client, source) in enumerate(shown):
                 axes = canvas.axes[row, column]
                 (_, images), *_ = list(stacks([made[source]], rejects={}))

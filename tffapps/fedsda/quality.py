@@ -18,7 +18,7 @@ from tffapps.errors import UserError
 from tffapps.evaluation.distances import frechet_distance, kernel_distance
 from tffapps.evaluation.image_quality import ColourHistogram, colour_distance, ssim
 from tffapps.fedsda import LEARNING_SEED
-from tffapps.fedsda.sides import Sided
+from tffapps.fedsda.alignments import Aligned
 
 _BATCH = 32
 
@@ -32,11 +32,11 @@ class Quality:
             raise UserError(f"--inception: {error}") from error
         self.label = f"InceptionV3 {label}, {size} px"
 
-    def measure(self, sided: Sided, clients: list[str]) -> dict[str, float]:
+    def measure(self, aligned: Aligned, clients: list[str]) -> dict[str, float]:
         similar: list[float] = []
         histograms, features = [], []
         for client in clients:
-            rows = sided.train[sided.train.client == client]
+            rows = aligned.train[aligned.train.client == client]
             rows = rows.sample(min(self._count, len(rows)), random_state=LEARNING_SEED)
             histogram, found = ColourHistogram(), []
             for now, before in self._pairs(rows):

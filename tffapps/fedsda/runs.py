@@ -17,7 +17,7 @@ from tffapps import cli, fedsda
 from tffapps.engine import Engine, addresses, open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
-from tffapps.evaluation.exam import Exam
+from tffapps.evaluation.evaluator import Evaluator
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
@@ -25,14 +25,14 @@ from tffapps.federated.rounds import Rounds
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
 from tffapps.fedsda import data, figures, stains, tables
+from tffapps.fedsda.alignments import Aligned, Alignments
 from tffapps.fedsda.ccst import Learned as LearnedStyles
 from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import CACHE, FEDERATION, Fold, Pool
 from tffapps.fedsda.diffusion import Diffusion, Learned
-from tffapps.fedsda.places import AtSites, OneMachine, Place
+from tffapps.fedsda.placement import AtSites, OneMachine, Place
 from tffapps.fedsda.quality import Quality
-from tffapps.fedsda.sides import Sided, Sides
-from tffapps.fedsda.stock import distances_between
+from tffapps.fedsda.stain_source import distances_between
 from tffapps.inputs import Inputs, Network, whereabouts
 from tffapps.runs import Run
 from tffapps.settings import as_dict, pick
@@ -70,7 +70,7 @@ def run_all(values: dict[str, Any]) -> None:
         stain_models = work.stain_models(folds[0]) if "fedsda" in settings.sides else []
         quality = work.quality(folds[0], judge) if judge else {}
         separated = place.separation(folds[0])
-        between = distances_between(place.stocks(folds[0])) if stain_models else []
+        between = distances_between(place.sources(folds[0])) if stain_models else []
     what_ran = {
         "data": pool.name,
         "profile": values["profile"],
@@ -136,7 +136,7 @@ class _Work:
         self._aggregation = pick(Aggregation, values)
         self._diffusion = Diffusion(values, engine)
         self._learned: dict[Any, Learned] = {}
-        self._sides: dict[str, Sides] = {}
+        self._sides: dict[str, Alignments] = {}
         # Now, so that a missing file of weights is not found out after an hour.
         self._style_transfer = StyleTransfer(values, engine) if "ccst" in settings.sides else None
 
@@ -146,8 +146,8 @@ class _Work:
         for seed in self._values["seeds"]:
             for side in self._settings.sides:
                 methods = [name for name in self._values["methods"] if self._wanted(name, side, fold)]
-                sided = self._images(fold).of(side, seed) if methods else None
-                records += [self._run(method, side, fold, sided, seed) for method in methods if sided is not None]
+                aligned = self._images(fold).of(side, seed) if methods else None
+                records += [self._run(method, side, fold, aligned, seed) for method in methods if aligned is not None]
         return records
 
     def _wanted(self, method: str, side: str, fold: Fold) -> bool:
@@ -164,23 +164,23 @@ class _Work:
 
     def quality(self, fold: Fold, judge: Quality) -> dict[str, Any]:
         """For each side its scores and its images, and under "label" what measured them."""
-        made: dict[str, Any] = {"label": judge.label, "scores": {}, "sided": {}}
+        made: dict[str, Any] = {"label": judge.label, "scores": {}, "aligned": {}}
         for side in self._settings.sides:
-            sided = self._images(fold).of(side, self._values["seeds"][0])
-            made["scores"][side] = judge.measure(sided, fold.clients)
-            made["sided"][side] = sided
+            aligned = self._images(fold).of(side, self._values["seeds"][0])
+            made["scores"][side] = judge.measure(aligned, fold.clients)
+            made["aligned"][side] = aligned
         return made
 
     def _stain_model(self, fold: Fold, block: str, epochs: int = 0) -> Learned:
         key = (fold.name, block, epochs)
         if key not in self._learned:
             without = "" if fold.name == FEDERATION else fold.name
-            self._learned[key] = self._diffusion.learn(fold.clients, self._place.stocks(fold), block, without, epochs)
+            self._learned[key] = self._diffusion.learn(fold.clients, self._place.sources(fold), block, without, epochs)
         return self._learned[key]
 
-    def _images(self, fold: Fold) -> Sides:
+    def _images(self, fold: Fold) -> Alignments:
         if fold.name not in self._sides:
-            self._sides[fold.name] = Sides(
+            self._sides[fold.name] = Alignments(
                 self._values,
                 fold,
                 self._place.align,
@@ -193,31 +193,32 @@ class _Work:
         assert self._style_transfer is not None  # asked for by the side ccst alone
         return self._style_transfer.learn(fold, self._pool.key, self._pool.formats)
 
-    def _run(self, method: str, side: str, fold: Fold, sided: Sided, seed: int) -> Record:
+    def _run(self, method: str, side: str, fold: Fold, aligned: Aligned, seed: int) -> Record:
         weights, identity = self.inputs.initial(seed)
         rules = pick(METHODS[method], self._values)
         key = {
             **as_dict(rules), **as_dict(self._aggregation), **identity,
             **{name: getattr(self._settings, name) for name in ("model", "size", "head", "rounds", "epochs", "batch")},
-            "method": method, "side": side, "fold": fold.name, "seed": seed, "data": self._pool.key, "made": sided.key,
+            "method": method, "side": side, "fold": fold.name, "seed": seed, "data": self._pool.key,
+            "made": aligned.key,
         }  # fmt: skip
         name = f"{method}-{side}-seed{seed}" + ("" if fold.name == FEDERATION else f"-without-{fold.name}")
         with cli.open_run(fedsda.APP, self._values, name, key) as run:
             if not run.finished:
-                self._train(run, rules, weights, fold, sided, seed)
+                self._train(run, rules, weights, fold, aligned, seed)
                 last = run.rounds().iloc[-1]
                 run.finish({metric: float(last[metric]) for metric in fedsda.METRICS})
             return Record(method, side, fold.name, seed, run.rounds())
 
-    def _train(self, run: Run, rules: Any, weights: list[np.ndarray], fold: Fold, sided: Sided, seed: int) -> None:
-        self.inputs.prepare([*sided.train.path, *sided.test.path], "plain")
-        spec, tested = self.inputs.spec, sided.test
-        exam = Exam(
+    def _train(self, run: Run, rules: Any, weights: list[np.ndarray], fold: Fold, aligned: Aligned, seed: int) -> None:
+        self.inputs.prepare([*aligned.train.path, *aligned.test.path], "plain")
+        spec, tested = self.inputs.spec, aligned.test
+        evaluator = Evaluator(
             self._engine, self.inputs.model, spec, tested, lambda rows: self._batches(rows, 0, 1, shuffle=False)
         )
 
         def client(place: int, name: str) -> Client:
-            rows = sided.train[sided.train.client == name]
+            rows = aligned.train[aligned.train.client == name]
 
             def batches(number: int) -> Any:
                 return self._batches(rows, stream(seed, number, place), self._settings.epochs)
@@ -225,7 +226,7 @@ class _Work:
             return Client(name, batches)
 
         def evaluate(values: list[np.ndarray], number: int) -> dict[str, float]:
-            answers = exam.answers(values, last=number == self._settings.rounds)
+            answers = evaluator.answers(values, last=number == self._settings.rounds)
             return _scores(*answers) if answers else dict.fromkeys(fedsda.METRICS, np.nan)
 
         train(

@@ -118,7 +118,7 @@ def table2(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def table3(scores: pd.DataFrame, quality: dict[str, Any]) -> pd.DataFrame:
-    """Sides under FedAvg (or whatever else was run), with what they do to pictures."""
+    """Alignments under FedAvg (or whatever else was run), with what they do to pictures."""
     first = "fedavg" if (scores.method == "fedavg").any() else scores.method.iloc[0]
     table = _with_areas(scores[(scores.method == first)])
     for place, name in enumerate(("ssim", "fid", "kid", "wd")):

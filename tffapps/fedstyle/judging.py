@@ -13,7 +13,7 @@ from models.embedding import embedding_of
 from tffapps import fedstyle
 from tffapps.engine import Engine
 from tffapps.evaluation import classification
-from tffapps.evaluation.exam import Exam
+from tffapps.evaluation.evaluator import Evaluator
 from tffapps.federated.embeddings import Means
 from tffapps.fedstyle.data import Federation
 from tffapps.inputs import Inputs
@@ -50,15 +50,15 @@ class Judge:
         return {metric: float(np.mean([one[metric] for one in found])) for metric in fedstyle.METRICS}
 
     @functools.cached_property
-    def _pictures(self) -> Exam:
-        return self._exam(self._inputs.model)
+    def _pictures(self) -> Evaluator:
+        return self._evaluator(self._inputs.model)
 
     @functools.cached_property
-    def _embeddings(self) -> Exam:
-        return self._exam(embedding_of(self._inputs.model))
+    def _embeddings(self) -> Evaluator:
+        return self._evaluator(embedding_of(self._inputs.model))
 
-    def _exam(self, model: tf.keras.Model) -> Exam:
-        return Exam(self._engine, model, self._inputs.spec, self._federation.part("test"), self._batches)
+    def _evaluator(self, model: tf.keras.Model) -> Evaluator:
+        return Evaluator(self._engine, model, self._inputs.spec, self._federation.part("test"), self._batches)
 
     def _batches(self, rows: pd.DataFrame) -> tf.data.Dataset:
         return self._inputs.batches(list(rows.path), self._federation.codes(rows), batch=self._batch, shuffle=False)

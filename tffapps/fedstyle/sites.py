@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 
 from tffapps import fedstyle
-from tffapps.data import artists, manifest
+from tffapps.data import artists, manifest, published
 from tffapps.errors import UserError
 from tffapps.fedstyle import data
 from tffapps.fedstyle.data import Pool
-from tffapps.site import published
 
 _NEEDS_FILES = ("heterogeneity", "cloaking")  # studies that deal pictures out anew, or change them
 

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tffapps.data import published
 from tffapps.data.manifest import SPLITS, natural_key
 from tffapps.data.micrograph_labels import Coding
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.fedtransfer import METRICS
-from tffapps.fedtransfer.chores import MASK
 from tffapps.fedtransfer.data import CACHE, Pool, check_clients, one_size
 from tffapps.fedtransfer.dispatch import Delivery
+from tffapps.fedtransfer.jobs import MASK
 from tffapps.fedtransfer.request import GENERATOR, NETWORK, TILING, TRAINING, write
 from tffapps.files import as_name, from_name, replacing
 from tffapps.runs import key_of
-from tffapps.site import published
-from tffapps.site.chores import made_path
-from tffapps.site.parcel import Parcel, understood
+from tffapps.wire.jobs import made_path
+from tffapps.wire.messages import Message, understood
 
 
 class Sites:
@@ -51,16 +51,16 @@ class Sites:
         with understood("tiles"):
             return self._pools(request.identity, answers)
 
-    def _pools(self, identity: str, answers: Mapping[str, Parcel]) -> list[Pool]:
+    def _pools(self, identity: str, answers: Mapping[str, Message]) -> list[Pool]:
         sizes: dict[tuple[int, int], str] = {}
         for name, answer in answers.items():
-            for height, width in answer.words["sizes"]:
+            for height, width in answer.fields["sizes"]:
                 sizes.setdefault((height, width), name)
-        size, codings = one_size(sizes), {name: Coding(**answer.words["coding"]) for name, answer in answers.items()}
+        size, codings = one_size(sizes), {name: Coding(**answer.fields["coding"]) for name, answer in answers.items()}
         pools = []
         for fold in range(self._values["folds"]):
             parts = [_rows(name, identity, answer.arrays["splits"][fold]) for name, answer in answers.items()]
-            tiles = {name: answer.words["keys"][fold] for name, answer in answers.items()}
+            tiles = {name: answer.fields["keys"][fold] for name, answer in answers.items()}
             known = json.dumps([published.fingerprint(self._published), tiles], sort_keys=True)
             key = hashlib.sha256(known.encode()).hexdigest()[:16]
             table = pd.concat(parts, ignore_index=True)
@@ -99,13 +99,13 @@ class Sites:
         pool: Pool,
         delivery: Delivery,
         mine: Mapping[str, list[Delivery]],
-        requests: Mapping[str, Parcel],
-        answers: Mapping[str, Parcel],
+        requests: Mapping[str, Message],
+        answers: Mapping[str, Message],
     ) -> pd.DataFrame:
         receiver = from_name(delivery.receiver)
         masks = list(pool.of("train", receiver)["mask"])
         first = mine[receiver].index(delivery) * len(masks)
-        names = answers[receiver].words["names"][first : first + len(masks)]
+        names = answers[receiver].fields["names"][first : first + len(masks)]
         paths = [made_path(requests[receiver].identity, first + place) for place in range(len(masks))]
         columns = {"path": paths, "mask": masks, "client": receiver, "sender": from_name(delivery.sender)}
         return pd.DataFrame({**columns, "name": names})

@@ -1,4 +1,4 @@
-"""The exchange between sites: what clients do is asked of them (`chores`), the server's part is done here.
+"""The exchange between sites: what clients do is asked of them (`jobs`), the server's part is done here.
 
 coordinator                                    sites with many of a class      sites with few of it
 styles: which rows, how many ────────────────► Gram matrices
@@ -15,17 +15,17 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from tffapps.data import published
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.files import from_name, replacing
-from tffapps.fnst import chores
+from tffapps.fnst import jobs
 from tffapps.fnst.data import Sites
 from tffapps.fnst.dispatch import Delivery, sent_file
 from tffapps.fnst.exchange import Exchange, contents_of, digest
 from tffapps.fnst.styler import Styler
-from tffapps.site import published
-from tffapps.site.chores import made_path
-from tffapps.site.parcel import Parcel
+from tffapps.wire.jobs import made_path
+from tffapps.wire.messages import Message
 
 
 class AcrossSites(Exchange):
@@ -42,9 +42,9 @@ class AcrossSites(Exchange):
         for site, labels in many.items():
             if labels:
                 places = pd.concat([sites.of(site, label).place for label in labels])
-                requests[site] = chores.styles_request(self.styler.flags, places.tolist(), styles, seed)
+                requests[site] = jobs.styles_request(self.styler.flags, places.tolist(), styles, seed)
         for site, answer in self._ask(requests, "to measure styles").items():
-            contents = chores.files_in(answer, len(many[site]), f"site {site}")
+            contents = jobs.files_in(answer, len(many[site]), f"site {site}")
             for label, content in zip(many[site], contents):
                 with replacing(sent_file(folder, site, label), "wb") as out:
                     out.write(content)
@@ -64,23 +64,23 @@ class AcrossSites(Exchange):
             paths.append([made_path(requests[site].identity, number) for number in numbers])
             made[site] += count
         for site, answer in answers.items():
-            if answer.words.get(chores.MADE) != made[site]:
+            if answer.fields.get(jobs.MADE) != made[site]:
                 raise UserError(
-                    f"site {site} made {answer.words.get(chores.MADE)!s:.20} images where {made[site]} were asked for"
+                    f"site {site} made {answer.fields.get(jobs.MADE)!s:.20} images where {made[site]} were asked for"
                 )
         return paths, digest(request.identity for request in requests.values())
 
     def images(self, sites: Sites) -> str:
         return published.fingerprint(self._engine.sites)
 
-    def _transfer_request(self, sites: Sites, deliveries: Sequence[Delivery]) -> Parcel:
+    def _transfer_request(self, sites: Sites, deliveries: Sequence[Delivery]) -> Message:
         labels = dict.fromkeys(delivery.label for delivery in deliveries)
         site = from_name(deliveries[0].receiver)
         places = pd.concat([sites.of(site, label).place for label in labels])
         files = [delivery.file.read_bytes() for delivery in deliveries]
-        return chores.transfer_request(self.styler.flags, places.tolist(), files)
+        return jobs.transfer_request(self.styler.flags, places.tolist(), files)
 
-    def _ask(self, requests: Mapping[str, Parcel], what: str) -> dict[str, Parcel]:
+    def _ask(self, requests: Mapping[str, Message], what: str) -> dict[str, Message]:
         if requests:
             print(f"asking {', '.join(requests)} {what}", file=sys.stderr)  # it may take long, and nothing is seen here
         return self._engine.ask(requests)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps.data import chaoyang, glands, held_out, manifest, standin
+from tffapps.data import chaoyang, glands, held_out, manifest, published, standin
 from tffapps.errors import UserError
 from tffapps.fnst import Augmentation
-from tffapps.site import published
 
 CACHE = pathlib.Path("data") / "cache"
 AS_GIVEN = 0  # the number of rare images where sites are given, not made

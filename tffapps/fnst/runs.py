@@ -15,7 +15,7 @@ from tffapps.data import images
 from tffapps.engine import Engine, addresses, open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
-from tffapps.evaluation.exam import Answers, Exam
+from tffapps.evaluation.evaluator import Answers, Evaluator
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
@@ -23,7 +23,7 @@ from tffapps.federated.round import Round
 from tffapps.federated.rounds import Rounds
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.training import train
-from tffapps.fnst import Augmentation, chores, data, figures, tables
+from tffapps.fnst import Augmentation, data, figures, jobs, tables
 from tffapps.fnst.across import AcrossSites
 from tffapps.fnst.attack import attack
 from tffapps.fnst.data import AS_GIVEN, CACHE, Pool, Sites
@@ -84,7 +84,7 @@ def run_all(values: dict[str, Any]) -> None:
 
 def _for_sites(values: dict[str, Any]) -> dict[str, Any]:
     """The settings without what needs images here."""
-    chores.check_weights(pick(fnst.StyleFlags, values))
+    jobs.check_weights(pick(fnst.StyleFlags, values))
     if values["attack"]:
         print("the attack is left out: it looks at images, and these are at the sites", file=sys.stderr)
     return {**values, "attack": False}
@@ -108,7 +108,7 @@ class _Work:
         )  # fmt: skip
         self._rounds = Rounds(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
         self._aggregation = pick(Aggregation, values)
-        self._exams: dict[int, Exam] = {}  # by seed, where features are tested that each seed has of its own
+        self._evaluators: dict[int, Evaluator] = {}  # by seed, where features are tested that each seed has of its own
         self.made: dict[tuple[str, int], Made] = {}  # augmentation and seed -> what clients made
 
     def runs(self, augmentations: list[Augmentation]) -> Iterator[Record]:
@@ -209,13 +209,13 @@ class _Work:
         tested = self._pool.table[self._pool.table.split == "test"]
         everything = [path for rows in (*clients.values(), tested) for path in rows.path]
         self.inputs.prepare(everything, "plain")
-        exam = self._exam(tested, seed)
+        evaluator = self._evaluator(tested, seed)
 
         def client(place: int, name: str, rows: pd.DataFrame) -> Client:
             return Client(name, lambda number: self._batches(rows, stream(seed, number, place), epochs))
 
         def evaluate(values: list[np.ndarray], number: int) -> dict[str, float]:
-            return self._scores(exam.answers(values, last=number == rounds))
+            return self._scores(evaluator.answers(values, last=number == rounds))
 
         train(
             run, round_, weights, [client(place, *pair) for place, pair in enumerate(clients.items())],
@@ -229,14 +229,14 @@ class _Work:
             shuffle=shuffle,
         )  # fmt: skip
 
-    def _exam(self, tested: pd.DataFrame, seed: int) -> Exam:
+    def _evaluator(self, tested: pd.DataFrame, seed: int) -> Evaluator:
         place = seed if self.inputs.on_features else 0
-        if place not in self._exams:
-            self._exams[place] = Exam(
+        if place not in self._evaluators:
+            self._evaluators[place] = Evaluator(
                 self._engine, self.inputs.model, self.inputs.spec, tested,
                 lambda rows: self._batches(rows, 0, 1, shuffle=False),
             )  # fmt: skip
-        return self._exams[place]
+        return self._evaluators[place]
 
     def _scores(self, answers: Answers | None) -> dict[str, float]:
         """Not known in a round in which a site with test images was away."""

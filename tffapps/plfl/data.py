@@ -17,14 +17,13 @@ import numpy as np
 import pandas as pd
 
 from preprocessing.knee import KneeRejected, KneeSettings, preprocess_bytes
-from tffapps.data import knees, manifest, oai, standin
+from tffapps.data import knees, manifest, oai, published, standin
 from tffapps.data.cache import Rejected, cached_images
 from tffapps.engine import addresses
 from tffapps.errors import UserError
 from tffapps.files import short
 from tffapps.plfl import Settings, ownership
 from tffapps.results import write_table
-from tffapps.site import published
 
 CACHE = pathlib.Path("data") / "cache"
 SPLITTERS = {"csfl": oai.csfl_split, "plfl": oai.gold_split, "fssfl": oai.fssfl_split}

@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from tffapps.data import oai, partition
+from tffapps.data import oai, partition, published
 from tffapps.data.manifest import SPLITS, natural_key
 from tffapps.errors import UserError
-from tffapps.site import published
 
 TESTED = ("csfl", "fssfl")  # the methods whose clients test, too
 _LABELLED_SHARES = (0.2, 0.8)  # of a client's training images: those of fssfl whose labels it knows, and the others

@@ -45,7 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     meaning = "go on where the kernel cannot keep TFF's worker off the network: anyone who reaches it can read files"
     serve.add_argument("--allow-open-worker", action="store_true", help=meaning)
     meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
-    serve.add_argument("--no-chores", action="store_true", help=meaning)
+    serve.add_argument("--no-jobs", action="store_true", help=meaning)
+    serve.add_argument("--no-chores", action="store_true", dest="no_jobs", help=argparse.SUPPRESS)  # its name in 0.1.0
     serve.set_defaults(work=_serve)
 
     describe = commands.add_parser("describe", help=_DESCRIBE, description=_DESCRIBE, allow_abbrev=False)
@@ -72,13 +73,13 @@ def _certs(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from tffapps.engine.doorway import Certificates
     from tffapps.site.serve import serve
+    from tffapps.wire.certificates import Certificates
 
     certificates = Certificates(options.cert, options.key, options.ca)
     serve(
         options.data, options.name, options.listen, certificates,
-        allow_open=options.allow_open_worker, prepares=not options.no_chores,
+        allow_open=options.allow_open_worker, prepares=not options.no_jobs,
     )  # fmt: skip
 
 

@@ -1,0 +1,6 @@
+import sys
+
+from tffapps import cli
+from tffapps.classify import APP
+
+sys.exit(cli.main(APP))
