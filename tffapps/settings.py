@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import math
 import typing
 from collections.abc import Mapping
@@ -67,7 +68,7 @@ def _hints(owner: type) -> dict[str, Any]:
     """Types of the fields alone: other annotations may name what only type checkers import."""
     hints: dict[str, Any] = {}
     for base in reversed(owner.__mro__):
-        own = base.__dict__.get("__annotations__", {})
+        own = inspect.get_annotations(base)
         known = {field.name for field in dataclasses.fields(base)} if dataclasses.is_dataclass(base) else set()
         holder = type(base.__name__, (), {"__annotations__": {name: own[name] for name in own if name in known}})
         holder.__module__ = base.__module__

@@ -29,7 +29,7 @@ from preprocessing.files import SUFFIXES
 from tffapps.data import cache, made, partition
 from tffapps.data.manifest import COLUMNS, SPLITS, check, natural_key, read_manifest
 from tffapps.data.micrograph_labels import BOUNDARY, GRAIN, Coding, coding_of, read_label
-from tffapps.errors import UserError
+from tffapps.errors import Rejected, UserError
 from tffapps.files import short
 from tffapps.progress import track
 
@@ -263,7 +263,7 @@ def _pieces(
     """The image and the mask of each tile."""
     try:
         image = made.decode(contents[0])
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{short(row['path'])}: {rejected}; save the image again or remove it and its label") from None
     mask = coding.mask(read_label(row["mask"], contents[1]))
     if image.shape[:2] != mask.shape:
@@ -287,7 +287,7 @@ def _resized(image: np.ndarray, mask: np.ndarray, size: int) -> tuple[np.ndarray
 def _contents(path: str) -> bytes:
     try:
         return cache.read(path)
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{short(path)}: {rejected}; check its permissions") from None
 
 
