@@ -6,7 +6,6 @@ No TensorFlow here, so that `--help` answers at once.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import math
 import typing
@@ -57,11 +56,15 @@ class Setting:
         return self.limits.get("in_key", True)
 
 
-@functools.cache
 def settings_of(owner: type) -> tuple[Setting, ...]:
     """The fields of a settings class, in order."""
-    hints = _hints(owner)
-    return tuple(_resolved(field, owner, hints[field.name]) for field in dataclasses.fields(owner))
+    if owner not in _RESOLVED:
+        hints = _hints(owner)
+        _RESOLVED[owner] = tuple(_resolved(field, owner, hints[field.name]) for field in dataclasses.fields(owner))
+    return _RESOLVED[owner]
+
+
+_RESOLVED: dict[type, tuple[Setting, ...]] = {}
 
 
 def _hints(owner: type) -> dict[str, Any]:

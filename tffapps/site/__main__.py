@@ -86,7 +86,10 @@ def _serve(options: argparse.Namespace) -> None:
 def _describe(options: argparse.Namespace) -> None:
     from tffapps.site import data
 
-    _, description = data.readable(data.load(options.data, options.name), options.name, options.data)
+    notes: list[str] = []
+    _, description = data.readable(data.load(options.data, options.name, notes), options.name, options.data)
+    for note in notes:
+        print(note, file=sys.stderr)
     print(json.dumps(description, indent=1, ensure_ascii=False))
 
 
