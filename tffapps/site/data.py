@@ -33,13 +33,13 @@ from tffapps.errors import UserError
 from tffapps.wire import protocol
 
 
-def load(data: Path, name: str, notes: list[str]) -> pd.DataFrame:
+def load(data: Path, name: str, notes: list[str] | None = None) -> pd.DataFrame:
     """The rows of a folder or manifest that are this site's: those of its client, or all if there is one client.
 
     Folders of micrographs and their labels are rows with masks; they are divided where they are cut into tiles.
     """
     source = Path(os.path.abspath(data))
-    table = layouts.read(source, layouts.OF_SITES, notes)
+    table = layouts.read(source, layouts.OF_SITES, [] if notes is None else notes)
     if layouts.recognise(source, layouts.OF_SITES) in ("micrograph", "micrographs"):
         table = table.assign(label=micrographs.LABEL, split="train")[[*manifests.COLUMNS, "mask", "subject"]]
     manifests.check(table)
