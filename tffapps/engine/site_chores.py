@@ -41,6 +41,8 @@ def ask(link: SiteLink, request: Parcel) -> Parcel:
             f"{link.address}: site {link.name} went away while it was to do {chore} ({error})."
             " Run the same command again when it is back."
         ) from error
+    except remote.WorkFailed as error:
+        raise RunStopped(f"{link.address}: site {link.name} could not be asked to do {chore}: {error}") from error
     if chores.ERROR in answer.words:
         raise RunStopped(f"{link.address}: site {link.name} could not do {chore}: {answer.words[chores.ERROR]}")
     return answer
