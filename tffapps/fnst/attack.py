@@ -17,6 +17,7 @@ import cv2
 import numpy as np
 import pandas as pd
 import tensorflow as tf
+from scipy.spatial.distance import cdist
 
 from models import vgg
 from preprocessing import gram, style_transfer
@@ -55,12 +56,12 @@ def attack(styler: Styler, federation: Pool, settings: AttackSettings) -> Attack
 
     content = vgg.taps(styler.encoder, [CONTENT_LAYER])
     rows = [
-        _row("image optimised", "nearest in pixels", _distances(_flat(recovered), _flat(images))),
+        _row("image optimised", "nearest in pixels", cdist(_flat(recovered), _flat(images))),
         _row("image optimised", "nearest by SSIM", -_similarities(recovered, images)),
         _row(
             "image optimised",
             f"nearest in VGG-19's {CONTENT_LAYER}",
-            _distances(_encoded(content, recovered), _encoded(content, images)),
+            cdist(_encoded(content, recovered), _encoded(content, images)),
         ),
     ]
     for name, suspects in (
@@ -113,17 +114,11 @@ def _row(name: str, how: str, distances: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    from scipy.spatial.distance import cdist
-
-    return cdist(first, second)
-
-
 def _gram_distances(first: list[np.ndarray], second: list[np.ndarray]) -> np.ndarray:
     """Summed over layers, each relative to its size."""
     total = np.zeros((len(first[0]), len(second[0])))
     for a, b in zip(first, second):
-        total += _distances(_flat(a), _flat(b)) ** 2 / np.square(b, dtype=np.float64).mean()
+        total += cdist(_flat(a), _flat(b)) ** 2 / np.square(b, dtype=np.float64).mean()
     return total
 
 

@@ -12,7 +12,7 @@ import pathlib
 import pandas as pd
 
 from tffapps.app import Common
-from tffapps.data import chaoyang, glands, held_out, images, manifest, published, standin
+from tffapps.data import chaoyang, glands, held_out, images, layouts, manifest, published, standin
 from tffapps.data.pool import STANDIN, Pool
 from tffapps.data.unreadable import readable
 from tffapps.errors import UserError
@@ -21,16 +21,17 @@ from tffapps.home import data_folder
 from tffapps.settings import Flags
 
 AS_GIVEN = 0  # the number of rare images where clients are given, not made
+_SHARED_OUT, _GIVEN = ("chaoyang", "chaoyang classes"), ("manifest", "folders")  # layouts without clients, and with
 
 
 def load(flags: Flags) -> Pool:
     """What --data has, checked, or the stand-in."""
     notes: list[str] = []
     source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(flags[SharingSettings])
-    table = _chaoyang(source)
-    given = table is None
-    if table is None:
-        table = held_out.with_test(manifest.load(source, notes), source, notes)
+    layout = layouts.recognise(source, (*_SHARED_OUT, *_GIVEN))
+    table, given = layouts.LAYOUTS[layout].read(source, notes), layout in _GIVEN
+    if given:
+        table = held_out.with_test(table, source, notes)
     manifest.check(table)
     table, rejected = readable(table, "patches")
     if len(rejected):
@@ -113,15 +114,6 @@ def _standin(settings: SharingSettings) -> pathlib.Path:
     source = data_folder() / f"glands-{size}-{train}-{test}"
     glands.write_glands(source, train=train, test=test, size=size)
     return source
-
-
-def _chaoyang(source: pathlib.Path) -> pd.DataFrame | None:
-    """The table of a folder that is laid out as Chaoyang is; None of any other data, which names its clients."""
-    if any((source / f"{split}.json").is_file() for split in ("train", "test")):
-        return chaoyang.read(source)
-    if all((source / "train" / label).is_dir() for label in chaoyang.CLASSES):
-        return chaoyang.from_class_folders(source)
-    return None
 
 
 def _name(source: pathlib.Path) -> str:

@@ -168,8 +168,8 @@ class Trials:
     ) -> Trial:
         """`training` has the rows of each client; `made_key` tells apart the images that were made for it."""
         alone, seed = labels["site"] != FEDERATION, labels["seed"]
-        kind: type[AloneSettings | FederationSettings] = AloneSettings if alone else FederationSettings
-        schedule = self._flags[kind]
+        schedule: AloneSettings | FederationSettings
+        schedule = self._flags[AloneSettings] if alone else self._flags[FederationSettings]
         settings: list[Any] = [self._settings, schedule]
         if made_key:
             settings += [self._flags[GramSettings], self._flags[TransferSettings]]
