@@ -78,7 +78,7 @@ JOBS = {"styles": measure_styles, "style transfer": transfer_styles}
 
 def files_in(message: Message, count: int, sender: str) -> list[bytes]:
     """The contents of so many files; what they are is for the reader to check."""
-    arrays = [message.arrays.get(_name(number)) for number in range(count)]
+    arrays = [message.arrays.get(f"grams{number}") for number in range(count)]
     contents = [array.tobytes() for array in arrays if array is not None and array.dtype == np.uint8]
     if len(contents) < count:
         raise UserError(f"{sender} sent {len(contents)} files of Gram matrices, expected {count}")
@@ -112,8 +112,4 @@ def _whole(request: Message, name: str, least: int) -> int:
 
 
 def _as_arrays(files: Sequence[bytes]) -> dict[str, np.ndarray]:
-    return {_name(number): np.frombuffer(content, np.uint8) for number, content in enumerate(files)}
-
-
-def _name(number: int) -> str:
-    return f"grams{number}"
+    return {f"grams{number}": np.frombuffer(content, np.uint8) for number, content in enumerate(files)}

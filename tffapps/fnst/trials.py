@@ -43,7 +43,7 @@ from tffapps.fnst.exchange import Exchange, Made, repeated
 from tffapps.fnst.placement import placed
 from tffapps.fnst.styler import Styler
 from tffapps.home import cache_folder
-from tffapps.inputs import Inputs, Network, engine_options
+from tffapps.inputs import PLAIN, Inputs, Network, engine_options
 from tffapps.runs import name_of
 from tffapps.settings import Flags
 from tffapps.study import Study, Trial
@@ -73,7 +73,7 @@ def run(flags: Flags) -> None:
         trials = Trials(study, pool, Exchange(placed(styler, engine)) if styler else None)
         records = [study.run(trial) for trial in trials.all(augmentations)]
     what_ran = {
-        "data": pool.name, "profile": flags.profile, "weights": trials.weights_used,
+        "data": pool.name, "profile": flags.profile, "weights": trials.inputs.weights,
         "model": flags[FnstSettings].model, "vgg": styler.described() if styler else "",
     }  # fmt: skip
     attacked = attack(styler, first, flags[AttackSettings]) if styler and attacks else None
@@ -110,7 +110,7 @@ class Trials:
         """`exchange` is needed where fnst is among the methods."""
         self._study, self._flags, self._pool, self._exchange = study, study.flags, pool, exchange
         self._settings = settings = study.flags[FnstSettings]
-        self._inputs = Inputs(
+        self.inputs = Inputs(
             Network(settings.model, settings.size, 3, settings.head, settings.freeze, study.common.weights),
             classes=len(pool.classes),
             formats=tuple(name for name in images.FORMATS if name in (*pool.formats, "png")),  # made images are PNG
@@ -118,14 +118,9 @@ class Trials:
             augmentations={},
             **engine_options(study.engine),
         )
-        self._task = Task.of_batches(self._inputs.model, self._inputs.spec, cross_entropy)
+        self._task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
         self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
         self.made: dict[tuple[str, int], Made] = {}  # augmentation and seed → what clients made
-
-    @property
-    def weights_used(self) -> str:
-        """How tables call the initial weights."""
-        return self._inputs.weights
 
     def all(self, augmentations: Sequence[Augmentation]) -> Iterator[Trial]:
         """Every method on every seed and every setting that it knows; `separate` is a trial for each client."""
@@ -176,8 +171,8 @@ class Trials:
         setting = labels["augmentation"] or (f"rare{labels['rare']}" if labels["rare"] else "")
 
         def clients() -> list[Client]:
-            tested = self._pool.part("test")
-            self._inputs.prepare([path for rows in (*training.values(), tested) for path in rows.path], "plain")
+            used = (*training.values(), self._pool.part("test"))
+            self.inputs.prepare([path for rows in used for path in rows.path], PLAIN)
             return [
                 self._client(client, position, rows, seed, schedule.epochs)
                 for position, (client, rows) in enumerate(training.items())
@@ -189,7 +184,7 @@ class Trials:
             method=self._flags[FedAvg],
             task=self._task,
             clients=clients,
-            initial=self._inputs.initial(seed),
+            initial=self.inputs.initial(seed),
             rounds=schedule.rounds,
             evaluator=self._evaluator(seed),
             settings=settings,
@@ -203,16 +198,16 @@ class Trials:
         return Client(name, lambda number: self._batches(rows, stream(seed, number, position), epochs))
 
     def _batches(self, rows: pd.DataFrame, seed: int, epochs: int, shuffle: bool = True) -> Any:
-        return self._inputs.batches(
+        return self.inputs.batches(
             list(rows.path), self._pool.codes(rows), batch=self._settings.batch, epochs=epochs, seed=seed,
             shuffle=shuffle,
         )  # fmt: skip
 
     def _evaluator(self, seed: int) -> PredictionEvaluator:
-        key = seed if self._inputs.on_features else 0
+        key = seed if self.inputs.on_features else 0
         if key not in self._evaluators:
             tested = TestImages(
-                self._study.engine, self._inputs.model, self._inputs.spec, self._pool.part("test"),
+                self._study.engine, self.inputs.model, self.inputs.spec, self._pool.part("test"),
                 lambda rows: self._batches(rows, 0, 1, shuffle=False),
             )  # fmt: skip
             metrics = (*METRICS, *(f"f1_{label}" for label in self._pool.classes))
