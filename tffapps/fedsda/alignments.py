@@ -33,7 +33,6 @@ class Aligned:
     train: pd.DataFrame  # beside the usual columns `source`, the original's path
     test: pd.DataFrame
     key: str  # changes with any image
-    kept: int = 0  # images of the training table that are as they were
 
 
 class Alignment(Protocol):
@@ -54,7 +53,7 @@ class Unaligned:
 
     def of(self, fold: Fold, seed: int) -> Aligned:
         del seed
-        return Aligned(_with_source(fold), fold.test, "", len(fold.train))
+        return Aligned(_with_source(fold), fold.test, "")
 
 
 class StainAlignment:
@@ -67,8 +66,8 @@ class StainAlignment:
     def of(self, fold: Fold, seed: int) -> Aligned:
         train = _with_source(fold)
         matrices = self._stain_models.of(fold).draw(_parts(fold, seed), seed)
-        paths, kept = self._placement.align(train, matrices)
-        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()), kept)
+        paths = self._placement.align(train, matrices)
+        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()))
 
 
 class StyleAlignment:

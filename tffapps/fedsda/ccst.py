@@ -46,7 +46,6 @@ class StyleTransfer:
             used = vgg.load(self._encoder, self._settings.ccst_weights, seed=LEARNING_SEED)
         except WeightsError as error:
             raise UserError(f"--ccst-weights: {error}") from error
-        self.weights = used.label
         scale = networks.scale_of(self._encoder)
         self._decoder = networks.decoder(self._settings.ccst_width, LEARNING_SEED, scale)
         self._initial = Initial(
@@ -61,7 +60,7 @@ class StyleTransfer:
         """The decoder and the styles of a federation."""
         if fold.name not in self._styles:
             weights = self._study.run(self._trial(fold)).weights()
-            styles = [self._style(fold, client) for client in fold.clients]
+            styles = [self._style(list(fold.of_client(client).path)) for client in fold.clients]
             self._styles[fold.name] = Styles(self._encoder, self._decoder, weights, styles, self._alpha)
         return self._styles[fold.name]
 
@@ -71,7 +70,10 @@ class StyleTransfer:
             name=name_of("ccst-decoder", fold.name),
             method=FedAvg(optimizer="adam", learning_rate=self._settings.ccst_learning_rate),
             task=self._task,
-            clients=lambda: [self._client(fold, position) for position in range(len(fold.clients))],
+            clients=lambda: [
+                Client(client, functools.partial(self._batches, list(fold.of_client(client).path), position))
+                for position, client in enumerate(fold.clients)
+            ],
             initial=self._initial,
             rounds=self._settings.ccst_rounds,
             evaluator=LossAlone(),
@@ -81,21 +83,16 @@ class StyleTransfer:
             min_clients=self._study.common.min_clients,
         )
 
-    def _client(self, fold: Fold, position: int) -> Client:
-        name, size = fold.clients[position], self._settings.ccst_size
-        paths = list(fold.of_client(name).path)
+    def _batches(self, paths: list[str], position: int, number: int) -> tf.data.Dataset:
+        """What the client at a position trains on in a round."""
+        size = self._settings.ccst_size
+        return pipeline.batches(
+            paths, np.zeros(len(paths)), size=(size, size), channels=3, batch=self._settings.ccst_batch,
+            seed=stream(LEARNING_SEED, number, position), formats=self._pool.formats,
+        )  # fmt: skip
 
-        def batches(number: int) -> tf.data.Dataset:
-            return pipeline.batches(
-                paths, np.zeros(len(paths)), size=(size, size), channels=3, batch=self._settings.ccst_batch,
-                seed=stream(LEARNING_SEED, number, position), formats=self._pool.formats,
-            )  # fmt: skip
-
-        return Client(name, batches)
-
-    def _style(self, fold: Fold, client: str) -> adain.Style:
-        paths = list(fold.of_client(client).path)
-        return adain.style_of(self._encoder, (stack for _, stack in stacks(paths, batch=_IMAGES, rejects={})))
+    def _style(self, paths: list[str]) -> adain.Style:
+        return adain.style_of(self._encoder, (images for _, images in stacks(paths, batch=_IMAGES, rejects={})))
 
 
 @dataclasses.dataclass(frozen=True)

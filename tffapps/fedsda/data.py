@@ -106,7 +106,7 @@ def of_sites(sites: published.Sites) -> PatchPool:
 
 
 def look(flags: Flags) -> PatchPool:
-    """What a run would find in --data; stains are not measured."""
+    """What a run finds in --data, the federations tried; stains are not measured."""
     pool = load(flags)
     folds(pool, flags)
     return pool

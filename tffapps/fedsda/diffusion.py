@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -31,24 +32,16 @@ _METRICS = ("fd", "wd", "worst_fd")
 class StainModel:
     """G: draws stain matrices of any client of a federation."""
 
-    denoiser: tf.keras.Model
-    weights: list[np.ndarray]
+    denoiser: tf.keras.Model  # shared with others: it is given the weights when it is used
     moments: Moments
     steps: int
     clients: int
+    record: Record  # of its training: labels `block` and `epochs`; fd and wd where they were measured
 
     def draw(self, numbers: np.ndarray, seed: int) -> np.ndarray:
         """A matrix (3, 2) for each client's number (n)."""
-        self.denoiser.set_weights(self.weights)
+        self.denoiser.set_weights(self.record.weights())
         return stain_model.draw(self.denoiser, numbers, self.moments, seed=seed, steps=self.steps)
-
-
-@dataclasses.dataclass(frozen=True)
-class LearnedStains:
-    """A stain model and the record of its training: labels `block` and `epochs`; fd and wd where measured."""
-
-    model: StainModel
-    record: Record
 
 
 class StainModels:
@@ -63,9 +56,9 @@ class StainModels:
 
     def of(self, fold: Fold) -> StainModel:
         """The one that patches are aligned by."""
-        return self.learn(fold, self.settings.blocks[0]).model
+        return self.learn(fold, self.settings.blocks[0])
 
-    def all(self, fold: Fold) -> list[LearnedStains]:
+    def all(self, fold: Fold) -> list[StainModel]:
         """That one, its rivals (Table 1) and its other schedules (Figure 7)."""
         first = self.settings.blocks[0]
         others = [
@@ -76,12 +69,11 @@ class StainModels:
         usual = [self.learn(fold, block) for block in self.settings.blocks]
         return usual + [self.learn(fold, first, schedule) for schedule in others]
 
-    def learn(self, fold: Fold, block: str, settings: StainModelSettings | None = None) -> LearnedStains:
+    def learn(self, fold: Fold, block: str, settings: StainModelSettings | None = None) -> StainModel:
         """From each client's stains; with other settings than the usual if they are given."""
         trial = self.trial(fold, block, settings or self.settings)
-        record = self._study.run(trial)
         moments, steps = self._measured(fold).moments, self.settings.diffusion_steps
-        return LearnedStains(StainModel(trial.task.model, record.weights(), moments, steps, trial.size), record)
+        return StainModel(trial.task.model, moments, steps, trial.size, self._study.run(trial))
 
     def trial(self, fold: Fold, block: str, settings: StainModelSettings) -> Trial:
         stains, epochs = self._measured(fold), settings.diffusion_epochs
@@ -99,7 +91,7 @@ class StainModels:
             ),
             task=task,
             clients=lambda: [
-                Client(source.client, _data(stains, position, settings))
+                Client(source.client, functools.partial(_data, stains, settings, position))
                 for position, source in enumerate(stains.sources)
             ],
             initial=Initial(task.model.get_weights(), {"weights": "random", "seed": LEARNING_SEED}),
@@ -124,16 +116,12 @@ class StainModels:
         return self._stains[fold.name]
 
 
-def _data(stains: FederationStains, position: int, settings: StainModelSettings) -> Callable[[int], NoiselessData]:
+def _data(stains: FederationStains, settings: StainModelSettings, position: int, number: int) -> NoiselessData:
     """What the client at a position trains on in a round."""
-
-    def data(number: int) -> NoiselessData:
-        return stains.sources[position].data(
-            stains.moments, batch=settings.diffusion_batch, epochs=settings.diffusion_epochs,
-            seed=stream(LEARNING_SEED, number, position), rate=settings.rate(number),
-        )  # fmt: skip
-
-    return data
+    return stains.sources[position].data(
+        stains.moments, batch=settings.diffusion_batch, epochs=settings.diffusion_epochs,
+        seed=stream(LEARNING_SEED, number, position), rate=settings.rate(number),
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,9 +154,9 @@ class StainEvaluator:
         with ThreadPoolExecutor(len(sources)) as pool:  # sites, if they are, work at the same time
             distances = list(pool.map(lambda source, vectors: source.distances(vectors, moments), sources, by_client))
         return {
-            "fd": float(np.mean([each.fd for each in distances])),
-            "wd": float(np.mean([each.wd for each in distances])),
-            "worst_fd": float(np.max([each.fd for each in distances])),
+            "fd": float(np.mean([each["fd"] for each in distances])),
+            "wd": float(np.mean([each["wd"] for each in distances])),
+            "worst_fd": float(np.max([each["fd"] for each in distances])),
         }
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:

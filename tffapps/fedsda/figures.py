@@ -11,9 +11,9 @@ import pandas as pd
 
 from tffapps.data.made import stacks
 from tffapps.fedsda.data import Fold
-from tffapps.fedsda.diffusion import LearnedStains, StainModel
+from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
-from tffapps.fedsda.results import Results
+from tffapps.fedsda.tables import Results
 from tffapps.figures import Canvas
 from tffapps.study import Record
 
@@ -29,7 +29,7 @@ def draw_all(folder: pathlib.Path, results: Results) -> None:
     if results.stain_models:
         _schedules(folder / "frechet.png", results.stain_models, data)
     if results.stain_models and results.stains is not None:
-        _stains(folder / "stains.png", fold.clients, results.stains, results.stain_models[0].model, data)
+        _stains(folder / "stains.png", fold.clients, results.stains, results.stain_models[0], data)
     if results.quality:
         _thumbnails(folder / "tsne.png", fold, results.quality, data)
         _patches(folder / "patches.png", fold, results.quality, data)
@@ -60,11 +60,11 @@ def _areas(path: pathlib.Path, records: Sequence[Record], title: str) -> None:
             axes.legend(fontsize=7, frameon=False)
 
 
-def _schedules(path: pathlib.Path, stain_models: Sequence[LearnedStains], title: str) -> None:
+def _schedules(path: pathlib.Path, stain_models: Sequence[StainModel], title: str) -> None:
     """Figure 7: the distance of drawn from real stains over rounds, for each number of local epochs."""
     with Canvas(path, width=6, height=4, title=f"Fréchet distance of drawn from real stains, {title}") as canvas:
         axes = canvas.axes[0, 0]
-        for record in (learned.record for learned in stain_models):
+        for record in (model.record for model in stain_models):
             if record["block"] == stain_models[0].record["block"]:
                 line = record.rounds[["round", "fd"]].dropna()
                 axes.plot(line["round"], line.fd, marker="o", markersize=3, label=f"{record['epochs']} local epochs")

@@ -1,7 +1,7 @@
 """FedSDA's work at a site, asked for by a coordinator (`tffapps.wire.jobs`): stains are measured, patches aligned.
 
 Of a site's stains its number, their mean and covariance, and distances to drawn ones are told; of its aligned patches
-how many there are. Matrices and patches stay.
+nothing. Matrices and patches stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from preprocessing.stain import StainSettings
 from tffapps.errors import UserError
 from tffapps.evaluation.distances import Gaussian
 from tffapps.federated.moments import Moments
-from tffapps.fedsda import aligning, separation, stain_vectors
+from tffapps.fedsda import separation, stain_vectors
 from tffapps.fedsda import stains as measuring
 from tffapps.fedsda.stain_vectors import NUMBERS
 from tffapps.home import cache_folder
@@ -51,16 +51,15 @@ def distances(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     moments = Moments(_numbers(request, "mean", (NUMBERS,)), _numbers(request, "std", (NUMBERS,)))
     drawn = _numbers(request, "drawn", (None, NUMBERS))
     matrices = _measured(request, asked, _settings(request)).of(asked)
-    return Message(stain_vectors.distances(drawn, matrices, moments)._asdict())
+    return Message(stain_vectors.distances(drawn, matrices, moments))
 
 
 def alignment(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """Gives each of some patches the stain matrix that comes with it."""
     asked = rows_asked(request, rows)
     matrices = _numbers(request, "matrices", (len(asked), 3, 2)).astype(np.float32)
-    paths = aligning.aligned(list(asked.path), matrices, _settings(request))
-    link_all(folder, paths)
-    return Message({"kept": aligning.kept(paths, asked.path)})
+    link_all(folder, measuring.aligned(list(asked.path), matrices, _settings(request)))
+    return Message({})
 
 
 JOBS = {"stains": stains, "distances": distances, "alignment": alignment}

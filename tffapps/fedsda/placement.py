@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ import pandas as pd
 from preprocessing.stain import StainSettings
 from tffapps.engine import Engine
 from tffapps.errors import UserError
-from tffapps.fedsda import SIDES_OF_SITES, aligning, data, separation, stains
+from tffapps.fedsda import SIDES_OF_SITES, data, separation, stains
 from tffapps.fedsda.data import ROW, Fold, PatchPool
 from tffapps.fedsda.stain_source import LocalStains, SiteStains, StainSource
 from tffapps.home import cache_folder
@@ -25,6 +26,9 @@ class Placement(Protocol):
     """Where the patches are."""
 
     pool: PatchPool
+
+    def announce(self, folder: pathlib.Path) -> None:
+        """Says on stderr what a user should know of the patches, and lists in `folder` what cannot be used."""
 
     def sides(self, asked: Sequence[str]) -> tuple[str, ...]:
         """Those of the sides asked for that can be had."""
@@ -38,8 +42,8 @@ class Placement(Protocol):
     def separation(self, fold: Fold) -> list[dict[str, Any]]:
         """The rows of `separation.csv`."""
 
-    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> tuple[list[str], int]:
-        """The path of each row's patch under its matrix (n, 3, 2), and how many patches are as they were."""
+    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> list[str]:
+        """The path of each row's patch under its matrix (n, 3, 2)."""
 
 
 class Here:
@@ -48,6 +52,10 @@ class Here:
     def __init__(self, pool: PatchPool, settings: StainSettings) -> None:
         self.pool, self._settings = pool, settings
         self.measured = stains.measure(list(pool.part("train").path), settings, pool.key, cache_folder())
+
+    def announce(self, folder: pathlib.Path) -> None:
+        self.pool.announce(folder)
+        self.measured.announce(folder)
 
     def sides(self, asked: Sequence[str]) -> tuple[str, ...]:
         return tuple(asked)
@@ -65,9 +73,8 @@ class Here:
             for client in fold.clients
         ]
 
-    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> tuple[list[str], int]:
-        paths = aligning.aligned(list(rows.source), matrices, self._settings)
-        return paths, aligning.kept(paths, rows.source)
+    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> list[str]:
+        return stains.aligned(list(rows.path), matrices, self._settings)
 
 
 class AtSites:
@@ -76,6 +83,9 @@ class AtSites:
     def __init__(self, engine: Engine, settings: StainSettings) -> None:
         self.pool, self._engine, self._settings = data.of_sites(engine.sites), engine, settings
         self._stains: dict[str, list[SiteStains]] = {}  # by fold
+
+    def announce(self, folder: pathlib.Path) -> None:
+        self.pool.announce(folder)
 
     def sides(self, asked: Sequence[str]) -> tuple[str, ...]:
         """Without what would need the sites' images here."""
@@ -104,19 +114,18 @@ class AtSites:
     def separation(self, fold: Fold) -> list[dict[str, Any]]:
         return [{"client": source.client, **source.row} for source in self._measured(fold)]
 
-    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> tuple[list[str], int]:
+    def align(self, rows: pd.DataFrame, matrices: np.ndarray) -> list[str]:
         clients = rows.client.to_numpy()
         positions = {site: np.flatnonzero(clients == site) for site in dict.fromkeys(clients)}
         requests = {
             site: self._request("fedsda/alignment", rows.iloc[chosen], {"matrices": matrices[chosen]})
             for site, chosen in positions.items()
         }
-        answers = self._engine.ask(requests)
+        self._engine.ask(requests)
         paths = np.empty(len(rows), object)
         for site, chosen in positions.items():
             paths[chosen] = [jobs.made_path(requests[site].identity, number) for number in range(len(chosen))]
-        with understood("fedsda/alignment"):
-            return list(paths), sum(int(answer.fields["kept"]) for answer in answers.values())
+        return list(paths)
 
     def _measured(self, fold: Fold) -> list[SiteStains]:
         if fold.name not in self._stains:

@@ -16,7 +16,7 @@ from tffapps.evaluation.distances import Gaussian, frechet_between
 from tffapps.federated.denoising import NoiselessData
 from tffapps.federated.moments import Moments, federated_moments
 from tffapps.fedsda import separation, stain_model
-from tffapps.fedsda.stain_vectors import NUMBERS, Distances, as_vectors, distances, scale, standardised
+from tffapps.fedsda.stain_vectors import NUMBERS, as_vectors, distances, scale, standardised
 from tffapps.wire import jobs
 from tffapps.wire.messages import Message, understood
 
@@ -40,8 +40,8 @@ class StainSource(Protocol):
     def data(self, moments: Moments, *, batch: int, epochs: int, seed: int, rate: float) -> NoiselessData:
         """What the client trains its denoiser on in a round."""
 
-    def distances(self, drawn: np.ndarray, moments: Moments) -> Distances:
-        """Of vectors (m, 6) drawn for this client from its own, both standardised."""
+    def distances(self, drawn: np.ndarray, moments: Moments) -> dict[str, float]:
+        """fd and wd of standardised vectors (m, 6) drawn for this client from its own."""
 
     def gaussian(self) -> Gaussian:
         """Fitted to its vectors."""
@@ -61,7 +61,7 @@ class LocalStains:
         vectors = standardised(self._matrices, moments)
         return stain_model.data(vectors, batch=batch, epochs=epochs, seed=seed, rate=rate)
 
-    def distances(self, drawn: np.ndarray, moments: Moments) -> Distances:
+    def distances(self, drawn: np.ndarray, moments: Moments) -> dict[str, float]:
         return distances(drawn, self._matrices, moments)
 
     def gaussian(self) -> Gaussian:
@@ -99,12 +99,12 @@ class SiteStains:
             self._file(), self.count, moments, batch=batch, epochs=epochs, seed=seed, rate=rate
         )
 
-    def distances(self, drawn: np.ndarray, moments: Moments) -> Distances:
+    def distances(self, drawn: np.ndarray, moments: Moments) -> dict[str, float]:
         fields = {**self.request.fields, jobs.JOB: "fedsda/distances"}
         arrays = {**self.request.arrays, "drawn": drawn, "mean": moments.mean, "std": moments.std}
         answer = self.engine.ask({self.client: Message(fields, arrays)})[self.client].fields
         with understood("fedsda/distances"):
-            return Distances(float(answer["fd"]), float(answer["wd"]))
+            return {name: float(answer[name]) for name in ("fd", "wd")}
 
     def gaussian(self) -> Gaussian:
         assert self.fitted is not None  # asked only of clients whose stains were measured

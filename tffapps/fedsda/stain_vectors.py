@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from tffapps.evaluation.distances import frechet_distance, matrix_wasserstein
@@ -11,13 +9,6 @@ from tffapps.federated.moments import Moments
 
 NUMBERS = 6  # of a stain matrix
 _FLAT = 1e-6  # a number that is the same in all matrices is left as it is
-
-
-class Distances(NamedTuple):
-    """Of drawn from real stains, in units of the federation's standard deviations."""
-
-    fd: float
-    wd: float
 
 
 def as_vectors(matrices: np.ndarray) -> np.ndarray:
@@ -37,7 +28,7 @@ def scale(moments: Moments) -> np.ndarray:
     return np.where(moments.std > _FLAT, moments.std, 1.0)
 
 
-def distances(drawn: np.ndarray, matrices: np.ndarray, moments: Moments) -> Distances:
-    """Of standardised vectors (m, 6) that were drawn from matrices (n, 3, 2) as they are."""
+def distances(drawn: np.ndarray, matrices: np.ndarray, moments: Moments) -> dict[str, float]:
+    """fd and wd of standardised vectors (m, 6) that were drawn from matrices (n, 3, 2), in the units of the former."""
     real = standardised(matrices, moments)
-    return Distances(frechet_distance(drawn, real), matrix_wasserstein(drawn, real))
+    return {"fd": frechet_distance(drawn, real), "wd": matrix_wasserstein(drawn, real)}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,30 +12,33 @@ import pandas as pd
 
 from models import stain_diffusion
 from tffapps.data import wilds
+from tffapps.data.pool import Pool
 from tffapps.fedsda import METRICS, paper
-from tffapps.fedsda.data import FEDERATION
-from tffapps.fedsda.diffusion import LearnedStains
+from tffapps.fedsda.data import FEDERATION, Fold
+from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
-from tffapps.fedsda.results import Results
-from tffapps.fedsda.stains import Stains
-from tffapps.files import short
 from tffapps.results import over_seeds, with_paper, write_table
 from tffapps.study import Record
 
-UNMEASURED = "unmeasured.csv"
 
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What a command has found: its tables and figures are made of it."""
 
-def write_unmeasured(measured: Stains, folder: pathlib.Path) -> None:
-    """Lists the patches whose stains could not be measured, and says so: they stay as they are."""
-    bad = np.flatnonzero(~measured.ok)
-    rows = [(short(measured.paths[row]), measured.reasons[row]) for row in bad]
-    write_table(folder / UNMEASURED, pd.DataFrame(rows, columns=["path", "reason"]))
-    if len(bad):
-        print(
-            f"{len(bad)} of {len(measured.paths)} training patches keep their stains ({measured.kinds(bad)}); "
-            f"listed in {folder / UNMEASURED}",
-            file=sys.stderr,
-        )
+    pool: Pool
+    fold: Fold  # the whole federation
+    records: Sequence[Record]  # of classifiers, with the labels method, side, fold and seed
+    separation: Sequence[Mapping[str, Any]]  # a row for each client
+    stain_models: Sequence[StainModel]  # the one that is used first; none without the side fedsda
+    between: Sequence[float]  # distances between clients' stains, every two
+    stains: Sequence[np.ndarray] | None  # each client's matrices, where they may be seen here
+    quality: PictureQuality | None  # of the sides, where there are several and their images are here
+    what_ran: Mapping[str, str]  # data, profile, weights, model
+
+    @property
+    def of_everyone(self) -> list[Record]:
+        """The records of classifiers that no centre was left out of."""
+        return [record for record in self.records if record["fold"] == FEDERATION]
 
 
 def write_all(folder: pathlib.Path, results: Results) -> None:
@@ -67,16 +70,16 @@ def scores_of(records: Sequence[Record]) -> pd.DataFrame:
     return over_seeds(rows, ["fold", "method", "side"], METRICS).assign(rounds=len(records[0].rounds))
 
 
-def table1(stain_models: Sequence[LearnedStains], between: Sequence[float]) -> pd.DataFrame:
+def table1(stain_models: Sequence[StainModel], between: Sequence[float]) -> pd.DataFrame:
     """Denoisers. Distances are in units of the federation's standard deviations; the paper does not say its unit."""
     rows: dict[str, dict[str, Any]] = {}
-    for learned in stain_models:
-        block, last = learned.record["block"], learned.record.rounds.iloc[-1]
+    for model in stain_models:
+        block, last = model.record["block"], model.record.rounds.iloc[-1]
         row = {
             "block": block, "hidden": stain_diffusion.WIDTH,
             "heads": stain_diffusion.HEADS if block == "transformer" else None,
-            "parameters": learned.model.denoiser.count_params(), "clients": learned.model.clients,
-            "rounds": int(last["round"]), "epochs": learned.record["epochs"],
+            "parameters": model.denoiser.count_params(), "clients": model.clients,
+            "rounds": int(last["round"]), "epochs": model.record["epochs"],
             "fd": last.fd, "worst_client_fd": last.worst_fd, "wd": last.wd,
             "fd_between_clients": float(np.mean(between)) if len(between) else None,
             "fd_between_nearest": float(np.min(between)) if len(between) else None,
@@ -86,13 +89,13 @@ def table1(stain_models: Sequence[LearnedStains], between: Sequence[float]) -> p
     return pd.DataFrame(rows.values()).astype({"heads": "Int64"})
 
 
-def rounds_vs_epochs(stain_models: Sequence[LearnedStains]) -> pd.DataFrame:
+def rounds_vs_epochs(stain_models: Sequence[StainModel]) -> pd.DataFrame:
     """Figure 7: where the distance was measured along each schedule of the first block."""
     first = stain_models[0].record["block"]
     parts = [
-        learned.record.rounds[["round", "fd", "wd"]].dropna().assign(local_epochs=learned.record["epochs"])
-        for learned in stain_models
-        if learned.record["block"] == first
+        model.record.rounds[["round", "fd", "wd"]].dropna().assign(local_epochs=model.record["epochs"])
+        for model in stain_models
+        if model.record["block"] == first
     ]
     table = pd.concat(parts, ignore_index=True)
     table["epochs_in_all"] = table["round"] * table.local_epochs

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -44,8 +44,8 @@ from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModels
 from tffapps.fedsda.placement import AtSites, Here, Placement
 from tffapps.fedsda.quality import PictureEvaluator
-from tffapps.fedsda.results import Results
 from tffapps.fedsda.stain_source import distances_between
+from tffapps.fedsda.tables import Results
 from tffapps.home import cache_folder
 from tffapps.inputs import PLAIN, Inputs, Network, engine_options
 from tffapps.runs import name_of
@@ -56,27 +56,15 @@ from tffapps.study import Study, Trial
 def run(flags: Flags) -> None:
     """Plays every method on every side and seed, and writes the tables and figures."""
     common, folder = flags[Common], APP.folder(flags)
+    separation = flags[SeparationSettings].of_patches()
     # What is here is read and measured before an engine is started; sites have looked at theirs.
-    here = None if common.across_sites else _here(flags, folder)
+    here = None if common.across_sites else Here(data.look(flags), separation)
     with open_engine(common.engine, common.certificates()) as engine:
-        results = _results(Study(APP, flags, engine), here or _at_sites(engine, flags, folder))
+        placement = here or AtSites(engine, separation)
+        placement.announce(folder)
+        results = _results(Study(APP, flags, engine), placement)
     tables.write_all(folder, results)
     figures.draw_all(folder, results)
-
-
-def _here(flags: Flags, folder: pathlib.Path) -> Placement:
-    pool = data.load(flags)
-    pool.announce(folder)
-    data.folds(pool, flags)  # refuses what cannot be before it measures
-    here = Here(pool, flags[SeparationSettings].of_patches())
-    tables.write_unmeasured(here.measured, folder)
-    return here
-
-
-def _at_sites(engine: Any, flags: Flags, folder: pathlib.Path) -> Placement:
-    sites = AtSites(engine, flags[SeparationSettings].of_patches())
-    sites.pool.announce(folder)
-    return sites
 
 
 def _results(study: Study, placement: Placement) -> Results:
@@ -118,7 +106,9 @@ def _alignment(side: str, study: Study, placement: Placement, stain_models: Stai
         return StainAlignment(study.flags, placement, stain_models)
     if side == "ccst":
         return StyleAlignment(study.flags, StyleTransfer(study, placement.pool))
-    return AmplitudeAlignment(study.flags) if side == "amp-norm" else Unaligned()
+    if side == "amp-norm":
+        return AmplitudeAlignment(study.flags)
+    return Unaligned()
 
 
 class Classifiers:
@@ -155,15 +145,19 @@ class Classifiers:
         return fold.name == FEDERATION and (pairs == "all" or side in ("none", "fedsda"))
 
     def _trial(self, method: str, side: str, fold: Fold, aligned: Aligned, seed: int) -> Trial:
+        images = TestImages(
+            self._study.engine, self.inputs.model, self.inputs.spec, aligned.test,
+            lambda rows: self._batches(rows, 0, 1, shuffle=False),
+        )  # fmt: skip
         return Trial(
             labels={"method": method, "side": side, "fold": fold.name, "seed": seed},
             name=name_of(method, side, f"seed{seed}", fold.without),
             method=self._study.flags[METHODS[method]],
             task=self._task,
-            clients=lambda: self._clients(fold.clients, aligned, seed),
+            clients=lambda: self._clients(fold, aligned, seed),
             initial=self.inputs.initial(seed),
             rounds=self._settings.rounds,
-            evaluator=PredictionEvaluator({"": self._test_images(aligned)}, _scores, METRICS, headline="auroc"),
+            evaluator=PredictionEvaluator({"": images}, _scores, METRICS, headline="auroc"),
             settings=[self._settings, *self._alignments[side].settings],
             data={"images": self._pool.key, "made": aligned.key},
             size=len(fold.clients),
@@ -171,19 +165,17 @@ class Classifiers:
             min_clients=self._study.common.min_clients,
         )
 
-    def _clients(self, names: Sequence[str], aligned: Aligned, seed: int) -> list[Client]:
+    def _clients(self, fold: Fold, aligned: Aligned, seed: int) -> list[Client]:
         self.inputs.prepare([*aligned.train.path, *aligned.test.path], PLAIN)
-        return [self._client(name, position, aligned, seed) for position, name in enumerate(names)]
+        train = {name: aligned.train[aligned.train.client == name] for name in fold.clients}
+        return [
+            Client(name, functools.partial(self._training, rows, seed, position))
+            for position, (name, rows) in enumerate(train.items())
+        ]
 
-    def _client(self, name: str, position: int, aligned: Aligned, seed: int) -> Client:
-        rows = aligned.train[aligned.train.client == name]
-        return Client(name, lambda number: self._batches(rows, stream(seed, number, position), self._settings.epochs))
-
-    def _test_images(self, aligned: Aligned) -> TestImages:
-        return TestImages(
-            self._study.engine, self.inputs.model, self.inputs.spec, aligned.test,
-            lambda rows: self._batches(rows, 0, 1, shuffle=False),
-        )  # fmt: skip
+    def _training(self, rows: pd.DataFrame, seed: int, position: int, number: int) -> Any:
+        """What the client at a position trains on in a round."""
+        return self._batches(rows, stream(seed, number, position), self._settings.epochs)
 
     def _batches(self, rows: pd.DataFrame, seed: int, epochs: int, shuffle: bool = True) -> Any:
         return self.inputs.batches(
