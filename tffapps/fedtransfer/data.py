@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from preprocessing import image_bytes
-from preprocessing.files import Rejected
+from preprocessing.errors import Rejected
 from tffapps.data import grains, manifest, micrographs, standin
 from tffapps.data.micrograph_labels import Coding
 from tffapps.errors import UserError

@@ -12,7 +12,7 @@ import pandas as pd
 
 from models.pix2pix import Architecture
 from preprocessing import generator_files, pix2pix
-from preprocessing.files import UserError as PreprocessingError
+from preprocessing.errors import UserError as PreprocessingError
 from preprocessing.pix2pix_folder import CHECKPOINT, train_in
 from preprocessing.pix2pix_settings import Pix2PixSettings, settings_for
 from tffapps.data import made
