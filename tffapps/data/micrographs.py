@@ -67,14 +67,15 @@ def prepared(
     return (table if (table.split != SPLITS[0]).any() else divide(table, seed)), codings
 
 
-def read(root: Path) -> pd.DataFrame:
+def read(root: Path, notes: list[str] | None = None) -> pd.DataFrame:
     """path, mask (the label's file), client, subject and name of all micrographs, as they are.
 
-    A manifest may have splits besides; a micrograph must not be in two of them.
+    A manifest may have splits besides; a micrograph must not be in two of them. What a user should know of the data is
+    added to `notes`.
     """
     root = Path(os.path.abspath(root))
     if root.is_file() and root.suffix.lower() == ".csv":
-        return listed(read_manifest(root), short(str(root)))
+        return listed(read_manifest(root, [] if notes is None else notes), short(str(root)))
     if not root.is_dir():
         raise UserError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
     clients = sorted((each.name for each in root.iterdir() if each.is_dir() and each.name[0] != "."), key=natural_key)
