@@ -81,21 +81,19 @@ def look(flags: Flags) -> Pool:
     settings, notes = flags[TileSettings], list[str]()
     source = _source(flags)
     table = _read(source, notes)
-    parts, sides = [], set[int]()
+    parts, sizes = [], dict[tuple[int, int], str]()
     for client, part in table.groupby("client", sort=False):
-        coding, sizes = coding_of(str(client), list(part["mask"]), progress=True)
+        coding, label_sizes = coding_of(str(client), list(part["mask"]), progress=True)
         notes.append(f"labels of {client}: boundaries are {coding.boundary}, {100 * coding.share:.0f} % of the pixels")
-        widths = [settings.tile or min(size) for size in sizes]
-        counts = [
-            _tile_count(path, mask, size, width)
-            for path, mask, size, width in zip(part.path, part["mask"], sizes, widths)
-        ]
+        sides = [settings.tile or min(size) for size in label_sizes]
+        pairs = zip(part.path, part["mask"], label_sizes, sides)
+        counts = [_tile_count(path, label, size, side) for path, label, size, side in pairs]
         parts.append(part.loc[part.index.repeat(counts)])
-        sides.update(widths)
-    if len(sides) > 1 and not settings.size:
-        few, many = min(sides), max(sides)
-        raise UserError(f"--tile 0: tiles of {few} to {many} pixels on a side; bring them to one size with --size")
-    wide = " or ".join(map(str, sorted(sides)[:_SHOWN]))
+        for side in sides:
+            sizes.setdefault((side, side), str(client))
+    if not settings.size:
+        one_size(sizes)
+    wide = " or ".join(str(side) for side, _ in sorted(sizes)[:_SHOWN])
     notes.append(f"files: {len(table)}, of {table.subject.nunique()} micrographs; a tile is {wide} pixels wide")
     tiles = pd.concat(parts, ignore_index=True)
     if "split" not in tiles:

@@ -17,7 +17,6 @@ import pandas as pd
 from tffapps.federated.cohort import stream
 from tffapps.fedtransfer.data import Tiles
 from tffapps.fedtransfer.dispatch import Delivery, dispatch
-from tffapps.fedtransfer.painter import Painter
 from tffapps.fedtransfer.placement import Placement
 
 
@@ -33,17 +32,12 @@ class Made:
     key: str  # changes with any of the images
 
 
-@dataclasses.dataclass(frozen=True)
-class Exchange:
-    placement: Placement
-    painter: Painter  # as every client has one
-
-    def make(self, tiles: Tiles, precision: str, seed: int) -> Made:
-        """What every client adds to its training images; `precision` is what generators are sent as."""
-        seeds = {client: stream(seed, 0, position) for position, client in enumerate(tiles.clients)}
-        folder = self.placement.hand_in(tiles, precision, seeds)
-        deliveries = dispatch(folder, tiles.clients, self.painter.architecture(tiles.size), precision)
-        table = pd.concat(self.placement.painted(tiles, deliveries, precision), ignore_index=True)
-        painted = "\n".join(table["name"])  # hashes of all that each depends on
-        key = hashlib.sha256(painted.encode()).hexdigest()[:16]
-        return Made(precision, seed, tiles.fold, table, deliveries, key)
+def exchange(placement: Placement, tiles: Tiles, precision: str, seed: int) -> Made:
+    """What every client adds to its training images; `precision` is what generators are sent as."""
+    seeds = {client: stream(seed, 0, position) for position, client in enumerate(tiles.clients)}
+    folder = placement.hand_in(tiles, precision, seeds)
+    deliveries = dispatch(folder, tiles.clients, placement.painter.architecture(tiles.size), precision)
+    table = pd.concat(placement.painted(tiles, deliveries, precision), ignore_index=True)
+    painted = "\n".join(table["name"])  # hashes of all that each depends on
+    key = hashlib.sha256(painted.encode()).hexdigest()[:16]
+    return Made(precision, seed, tiles.fold, table, deliveries, key)

@@ -11,9 +11,8 @@ import pandas as pd
 
 from tffapps.fedtransfer import METRICS
 from tffapps.fedtransfer.data import Tiles, images_of, masks_of
-from tffapps.fedtransfer.evaluator import LOSS
+from tffapps.fedtransfer.evaluator import LOSS, Weights
 from tffapps.fedtransfer.exchange import Made
-from tffapps.fedtransfer.scoring import Weights
 from tffapps.fedtransfer.tables import Results, of_first_precision
 from tffapps.figures import Canvas, curves, picture
 from tffapps.study import Record

@@ -83,8 +83,8 @@ def painting(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
 
 def grains(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """The arrays are the weights of a U-Net; `scores` is (tiles, METRICS)."""
+    from tffapps.fedtransfer.evaluator import ScoringHere
     from tffapps.fedtransfer.network import Network
-    from tffapps.fedtransfer.scoring import ScoringHere
 
     del folder
     settings, weights = settings_in(request, TileSettings, UNetSettings), arrays_in(request)

@@ -46,7 +46,7 @@ class Painter:
         settings = self._training(seed)
         pairs = [[pathlib.Path(path).name for path in rows[column]] for column in ("path", "mask")]
         known = {**dataclasses.asdict(settings), "pairs": pairs, "channels": self.channels}
-        folder = generators_folder() / f"{as_name(client)}-{key_of(known)}"
+        folder = cache_folder() / "generators" / f"{as_name(client)}-{key_of(known)}"
         if not (folder / FILE).exists():
             folder.mkdir(parents=True, exist_ok=True)
             try:
@@ -82,7 +82,8 @@ class Painter:
 
         def painted(masks: np.ndarray, rows: Sequence[int]) -> np.ndarray:
             del rows
-            return in_colour(pix2pix.generate(generator, (masks[..., 0] > 127).astype(np.uint8)))
+            images = pix2pix.generate(generator, (masks[..., 0] > 127).astype(np.uint8))
+            return np.repeat(images, 3 // images.shape[-1], axis=-1)  # grey in three channels
 
         return made.made_paths(
             list(rows["mask"]), [digest] * len(rows), painted, {"made": "fedtransfer", "version": 1},
@@ -90,13 +91,9 @@ class Painter:
         )  # fmt: skip
 
 
-def generators_folder() -> pathlib.Path:
-    """Where generators are, and those that travel."""
-    return cache_folder() / "generators"
-
-
-def in_colour(images: np.ndarray) -> np.ndarray:
-    return np.repeat(images, 3, axis=-1) if images.shape[-1] == 1 else images
+def exchange_folder(known: dict[str, object]) -> pathlib.Path:
+    """Where generators travel, of one exchange."""
+    return cache_folder() / "generators" / "exchanges" / key_of(known)
 
 
 def send(source: pathlib.Path, target: pathlib.Path, precision: str) -> None:

@@ -24,12 +24,11 @@ from tffapps.errors import UserError
 from tffapps.fedtransfer import METRICS, GeneratorSettings, TileSettings, UNetSettings, data
 from tffapps.fedtransfer.data import Tiles
 from tffapps.fedtransfer.dispatch import Delivery
+from tffapps.fedtransfer.evaluator import Scoring, ScoringAtSites, ScoringHere, Weights
 from tffapps.fedtransfer.network import Network
-from tffapps.fedtransfer.painter import FILE, Painter, generators_folder, send
+from tffapps.fedtransfer.painter import FILE, Painter, exchange_folder, send
 from tffapps.fedtransfer.request import write
-from tffapps.fedtransfer.scoring import Scoring, ScoringAtSites, ScoringHere, Weights
 from tffapps.files import as_name, replacing
-from tffapps.runs import key_of
 from tffapps.settings import Flags
 from tffapps.wire.jobs import made_path
 from tffapps.wire.messages import Message, understood
@@ -37,6 +36,7 @@ from tffapps.wire.messages import Message, understood
 
 class Placement(Protocol):
     clients: list[str]
+    painter: Painter  # as every client has one
 
     def folds(self) -> list[Tiles]:
         """The tiles of every fold, cut where they are."""
@@ -53,7 +53,7 @@ class Placement(Protocol):
 
 class Here:
     def __init__(self, flags: Flags) -> None:
-        self._painter = Painter.of(flags)
+        self.painter = Painter.of(flags)
         self._folds = data.load(flags)
         self.clients = self._folds[0].clients
 
@@ -62,20 +62,20 @@ class Here:
 
     def hand_in(self, tiles: Tiles, precision: str, seeds: Mapping[str, int]) -> pathlib.Path:
         trained = {
-            client: self._painter.trained(client, tiles.part("train", client), seed) for client, seed in seeds.items()
+            client: self.painter.trained(client, tiles.part("train", client), seed) for client, seed in seeds.items()
         }
         names = {client: source.name for client, source in trained.items()}
-        folder = _exchange_folder({"generators": names, "precision": precision})
+        folder = exchange_folder({"generators": names, "precision": precision})
         for client, source in trained.items():
             send(source / FILE, _sent(folder, client), precision)
         return folder
 
     def painted(self, tiles: Tiles, deliveries: Sequence[Delivery], precision: str) -> list[pd.DataFrame]:
-        architecture, tables = self._painter.architecture(tiles.size), []
+        architecture, tables = self.painter.architecture(tiles.size), []
         for delivery in deliveries:
             rows = tiles.part("train", delivery.receiver)
             title = f"{delivery.receiver} as {delivery.sender}"
-            paths = self._painter.paint(rows, delivery.file, architecture, precision, title)
+            paths = self.painter.paint(rows, delivery.file, architecture, precision, title)
             tables.append(_painted(delivery, paths, rows, [pathlib.Path(path).name for path in paths]))
         return tables
 
@@ -86,6 +86,7 @@ class Here:
 class AtSites:
     def __init__(self, engine: Engine, flags: Flags) -> None:
         self._engine, self._flags, self._tiling = engine, flags, flags[TileSettings]
+        self.painter = Painter.of(flags)
         self.clients = sorted(engine.sites, key=natural_key)  # as folders of clients are on one machine
         data.check_clients(self.clients, "--engine", "give the addresses of the others")
         self._published = {name: engine.sites[name] for name in self.clients}
@@ -126,7 +127,7 @@ class AtSites:
             for name, seed in seeds.items()
         }
         asked = {name: request.identity for name, request in requests.items()}
-        folder = _exchange_folder({"sites": asked, "data": tiles.pool.key})
+        folder = exchange_folder({"sites": asked, "data": tiles.pool.key})
         missing = {name: request for name, request in requests.items() if not _sent(folder, name).exists()}
         for name, answer in self._engine.ask(missing).items():
             with understood("generator"), replacing(_sent(folder, name), "wb") as out:
@@ -164,10 +165,6 @@ class AtSites:
                 name: answer.arrays["scores"].reshape((len(tiles.part("test", name)), len(METRICS)))
                 for name, answer in answers.items()
             }
-
-
-def _exchange_folder(known: dict[str, object]) -> pathlib.Path:
-    return generators_folder() / "exchanges" / key_of(known)
 
 
 def _sent(folder: pathlib.Path, client: str) -> pathlib.Path:

@@ -29,12 +29,10 @@ from tffapps.fedtransfer import (
     tables,
 )  # fmt: skip
 from tffapps.fedtransfer.data import Tiles
-from tffapps.fedtransfer.evaluator import GrainEvaluator
-from tffapps.fedtransfer.exchange import Exchange, Made
+from tffapps.fedtransfer.evaluator import GrainEvaluator, ScoringHere
+from tffapps.fedtransfer.exchange import Made, exchange
 from tffapps.fedtransfer.network import Network
-from tffapps.fedtransfer.painter import Painter
 from tffapps.fedtransfer.placement import AtSites, Here, Placement
-from tffapps.fedtransfer.scoring import ScoringHere
 from tffapps.runs import name_of
 from tffapps.settings import Flags
 from tffapps.study import Initial, Study, Trial
@@ -59,14 +57,12 @@ def run(flags: Flags) -> None:
         "model": f"U-Net of width {flags[UNetSettings].width}, {tiles.size[1]}x{tiles.size[0]} pixels",
     }  # fmt: skip
     results = tables.Results(trials.folds, records, trials.made, what_ran)
-    if here is None:
-        print("look.csv, looks.png, segmentations.png: left out, the images are at the sites", file=sys.stderr)
-        tables.write_all(folder, results, [])
-        figures.draw_all(folder, results)
-        return
-    tables.write_all(folder, results, trials.looks())
+    tables.write_all(folder, results, trials.looks() if here else [])
     figures.draw_all(folder, results)
-    figures.draw_images(folder, results, ScoringHere(trials.network).boundaries)
+    if here:
+        figures.draw_images(folder, results, ScoringHere(trials.network).boundaries)
+    else:
+        print("look.csv, looks.png, segmentations.png: left out, the images are at the sites", file=sys.stderr)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,13 +79,12 @@ class Trials:
     """All trials of one command: they share the network and the images painted."""
 
     def __init__(self, study: Study, placement: Placement) -> None:
-        self._flags, self._common = study.flags, study.common
+        self._flags, self._common, self._placement = study.flags, study.common, placement
         self.folds = placement.folds()
         self._channels = self._flags[TileSettings].channels
         self.network = Network(self._flags[UNetSettings], self.folds[0].size, self._channels)
         self._task = Task.of_batches(self.network.model, self.network.spec, self.network.loss)
         self._scoring = placement.scoring(self.network)
-        self._exchange = Exchange(placement, Painter.of(self._flags))
         self._precisions = self._flags[ExchangeSettings].generator_precision
         self._initials: dict[int, Initial] = {}
         self.made: list[Made] = []
@@ -126,7 +121,7 @@ class Trials:
             yield Cohort(method, FEDERATION, repeated)
         else:
             for precision in self._precisions:
-                made = self._exchange.make(tiles, precision, seed)
+                made = exchange(self._placement, tiles, precision, seed)
                 self.made.append(made)
                 painted = {client: made.table[made.table.client == client] for client in real}
                 both = {client: pd.concat([rows, painted[client][["path", "mask"]]]) for client, rows in real.items()}
