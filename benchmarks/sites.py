@@ -78,7 +78,7 @@ def _sites(data: pathlib.Path, folder: pathlib.Path) -> Iterator[list[str]]:
     from tffapps.data import manifest
     from tffapps.site import certs
 
-    names = sorted(set(manifest.load(data).client))
+    names = sorted(set(manifest.load(data, []).client))
     certs.write(folder / "certificates", names)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with contextlib.ExitStack() as stack:
@@ -134,7 +134,7 @@ def _measure(options: argparse.Namespace) -> dict:
     sites = addresses(options.one)
     certificates = Certificates(**_files(options.certificates, "coordinator")) if sites else None
     with open_engine(options.one, certificates) as engine:
-        table = published.manifest(engine.sites) if sites else manifests.load(_images(options.images))
+        table = published.manifest(engine.sites, []) if sites else manifests.load(_images(options.images), [])
         classes = manifests.classes(table)
         training = table[table.split == "train"]
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import signal
-import sys
-import types
-import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from preprocessing import guard
 from preprocessing.parser import Parser
-from tffapps import engine, files
+from tffapps import engine
 from tffapps.app import App, Common
-from tffapps.errors import RunStopped, UserError
+from tffapps.errors import UserError
 from tffapps.settings import Flags, Setting, check
 
 
@@ -34,23 +31,8 @@ def main(app: App, arguments: Sequence[str] | None = None) -> int:
 
 
 def guarded(name: str, work: Callable[[], None], interrupted: str = "stopped by Ctrl-C") -> int:
-    """Does the work of a command; what a user can do something about becomes one line and an exit status."""
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        work()
-    except UserError as error:
-        return _say(name, f"error: {error}", 2)
-    except RunStopped as error:
-        return _say(name, f"stopped: {error}", 3)
-    except KeyboardInterrupt:
-        return _say(name, interrupted, 130)
-    except OSError as error:
-        if files.is_full(error):
-            return _say(name, f"stopped: {files.no_space(error.filename)}", 3)
-        if error.filename is None:  # not about a file: something to look into
-            raise
-        return _say(name, f"error: {UserError(f'{error.filename!s:.200}: {error.strerror}')}", 2)
-    return 0
+    """Does the work of `tffapps.<name>`; returns its exit status."""
+    return guard.guarded(f"tffapps.{name}", work, interrupted)
 
 
 def parse(app: App, arguments: Sequence[str] | None = None) -> Flags:
@@ -194,13 +176,3 @@ def quiet() -> None:
     warnings.filterwarnings("ignore")
     logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
     logging.getLogger("absl").setLevel(logging.CRITICAL)
-
-
-def _say(name: str, message: str, status: int) -> int:
-    print(f"tffapps.{name}: {message}", file=sys.stderr)
-    return status
-
-
-def _terminate(number: int, frame: types.FrameType | None) -> typing.NoReturn:
-    # As an exception, so that every `with` on the way out does its work (the worker, locks, half-written files).
-    raise SystemExit(128 + number)

@@ -6,7 +6,7 @@ No TensorFlow here, so that `--help` answers at once.
 from __future__ import annotations
 
 import dataclasses
-import functools
+import inspect
 import math
 import typing
 from collections.abc import Mapping
@@ -56,18 +56,22 @@ class Setting:
         return self.limits.get("in_key", True)
 
 
-@functools.cache
 def settings_of(owner: type) -> tuple[Setting, ...]:
     """The fields of a settings class, in order."""
-    hints = _hints(owner)
-    return tuple(_resolved(field, owner, hints[field.name]) for field in dataclasses.fields(owner))
+    if owner not in _RESOLVED:
+        hints = _hints(owner)
+        _RESOLVED[owner] = tuple(_resolved(field, owner, hints[field.name]) for field in dataclasses.fields(owner))
+    return _RESOLVED[owner]
+
+
+_RESOLVED: dict[type, tuple[Setting, ...]] = {}
 
 
 def _hints(owner: type) -> dict[str, Any]:
     """Types of the fields alone: other annotations may name what only type checkers import."""
     hints: dict[str, Any] = {}
     for base in reversed(owner.__mro__):
-        own = base.__dict__.get("__annotations__", {})
+        own = inspect.get_annotations(base)
         known = {field.name for field in dataclasses.fields(base)} if dataclasses.is_dataclass(base) else set()
         holder = type(base.__name__, (), {"__annotations__": {name: own[name] for name in own if name in known}})
         holder.__module__ = base.__module__

@@ -118,12 +118,10 @@ class Study:
         return self._rounds[key][1]
 
     def _summary(self, run: Run, trial: Trial) -> dict[str, Any]:
-        rounds = run.rounds()
-        chosen_by = trial.evaluator.chosen_by
-        row = (
-            rounds.loc[rounds[chosen_by].idxmin()] if chosen_by and rounds[chosen_by].notna().any() else rounds.iloc[-1]
-        )
-        return trial.evaluator.summary(row.to_dict(), _weights_of(run, trial))
+        rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
+        chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
+        row = {str(name): value for name, value in rounds.loc[chosen].items()}
+        return trial.evaluator.summary(row, _weights_of(run, trial))
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tffapps import __version__
 from tffapps.data import published
 from tffapps.errors import UserError
 from tffapps.site import data
@@ -26,7 +27,7 @@ def test_a_site_is_described_without_names(images, capsys):
     assert main(["describe", "--data", str(images), "--name", "a"]) == 0
     text = capsys.readouterr().out
     described = json.loads(text)
-    assert described["name"] == "a" and described["version"] == "0.1.0"
+    assert described["name"] == "a" and described["version"] == __version__
     assert described["frameworks"] == {"tensorflow": "2.14.1", "tensorflow-federated": "0.87.0"}
     assert described["classes"] == ["benign", "malignant"] and described["images"] == A
     assert described["sizes"] == {"8x6": 4, "10x6": 2} and described["masks"] == 0

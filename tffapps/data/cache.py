@@ -23,15 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from preprocessing.parallel import process_pool
-from tffapps.errors import RunStopped
+from tffapps.errors import Rejected, RunStopped
 from tffapps.files import replacing
 from tffapps.progress import track
 
 Function = Callable[..., bytes]  # (image bytes, **parameters) -> PNG bytes; may raise Rejected
-
-
-class Rejected(Exception):
-    """The function's answer is that this image cannot be used; the text says why."""
 
 
 def cached_images(

@@ -22,8 +22,8 @@ import cv2
 import numpy as np
 
 from preprocessing import files, image_bytes, stain_pixels
-from tffapps.data.cache import Rejected, key_of, look_up, prefix_of, read, store
-from tffapps.errors import UserError
+from tffapps.data.cache import key_of, look_up, prefix_of, read, store
+from tffapps.errors import Rejected, UserError
 from tffapps.progress import track
 
 # (uint8 (n, height, width, 3), their places in the list of paths) -> what is made of each; None: kept as it is

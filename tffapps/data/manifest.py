@@ -26,7 +26,13 @@ _REQUIRED = ("path", "label")
 _SHOWN = 3
 
 
-def load(data: Path, notes: list[str]) -> pd.DataFrame:
+def add(notes: list[str] | None, line: str) -> None:
+    """Keeps a line that a user should know; None: nobody asks for such lines."""
+    if notes is not None:
+        notes.append(line)
+
+
+def load(data: Path, notes: list[str] | None = None) -> pd.DataFrame:
     """The manifest of a folder of images or of a CSV file; what a user should know of it is added to `notes`."""
     from tffapps.data.folders import from_folders  # it needs this module's names
 
@@ -40,7 +46,7 @@ def load(data: Path, notes: list[str]) -> pd.DataFrame:
     raise UserError(f"--data {data}: neither a folder nor a .csv file; give a folder of images or a manifest CSV")
 
 
-def read_manifest(file: Path, notes: list[str]) -> pd.DataFrame:
+def read_manifest(file: Path, notes: list[str] | None = None) -> pd.DataFrame:
     """A manifest from CSV; relative paths start at the CSV's folder, `client` and `split` may be left out."""
     file = Path(file)
     try:
@@ -77,7 +83,7 @@ def read_manifest(file: Path, notes: list[str]) -> pd.DataFrame:
     optional = [name for name in ("mask", "subject") if name in table.columns]
     unused = [name for name in table.columns if name not in (*COLUMNS, *optional)]
     if unused:
-        notes.append(f"{file}: columns that are not used: {', '.join(unused)}")
+        add(notes, f"{file}: columns that are not used: {', '.join(unused)}")
     return table[[*COLUMNS, *optional]]
 
 
@@ -106,7 +112,7 @@ def check(manifest: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Non
         _refuse(manifest, torn, "a subject that is in more than one split", "keep each subject in one split")
 
 
-def check_classes(manifest: pd.DataFrame, source: str, notes: list[str]) -> None:
+def check_classes(manifest: pd.DataFrame, source: str, notes: list[str] | None = None) -> None:
     """Refuses what no classifier can learn; notes which class cannot be tested. `source` is the flag it came with."""
     found = classes(manifest)
     if len(found) < 2:
@@ -116,7 +122,7 @@ def check_classes(manifest: pd.DataFrame, source: str, notes: list[str]) -> None
         if "train" not in splits:
             raise UserError(f"{source}: class {label} has no training image at any client; add some, or leave it out")
         if "test" not in splits and (manifest.split == "test").any():
-            notes.append(f"{source}: class {label} has no test image, so nothing is said of it")
+            add(notes, f"{source}: class {label} has no test image, so nothing is said of it")
 
 
 def classes(manifest: pd.DataFrame) -> list[str]:

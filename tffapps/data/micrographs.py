@@ -29,7 +29,7 @@ from preprocessing.files import SUFFIXES
 from tffapps.data import cache, made, partition
 from tffapps.data.manifest import COLUMNS, SPLITS, check, natural_key, read_manifest
 from tffapps.data.micrograph_labels import BOUNDARY, GRAIN, Coding, coding_of, read_label
-from tffapps.errors import UserError
+from tffapps.errors import Rejected, UserError
 from tffapps.files import short
 from tffapps.progress import track
 
@@ -70,12 +70,11 @@ def prepared(
 def read(root: Path, notes: list[str] | None = None) -> pd.DataFrame:
     """path, mask (the label's file), client, subject and name of all micrographs, as they are.
 
-    A manifest may have splits besides; a micrograph must not be in two of them. What a user should know of the data is
-    added to `notes`.
+    A manifest may have splits besides; a micrograph must not be in two of them.
     """
     root = Path(os.path.abspath(root))
     if root.is_file() and root.suffix.lower() == ".csv":
-        return listed(read_manifest(root, [] if notes is None else notes), short(str(root)))
+        return listed(read_manifest(root, notes), short(str(root)))
     if not root.is_dir():
         raise UserError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
     clients = sorted((each.name for each in root.iterdir() if each.is_dir() and each.name[0] != "."), key=natural_key)
@@ -264,7 +263,7 @@ def _pieces(
     """The image and the mask of each tile."""
     try:
         image = made.decode(contents[0])
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{short(row['path'])}: {rejected}; save the image again or remove it and its label") from None
     mask = coding.mask(read_label(row["mask"], contents[1]))
     if image.shape[:2] != mask.shape:
@@ -288,7 +287,7 @@ def _resized(image: np.ndarray, mask: np.ndarray, size: int) -> tuple[np.ndarray
 def _contents(path: str) -> bytes:
     try:
         return cache.read(path)
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{short(path)}: {rejected}; check its permissions") from None
 
 

@@ -18,7 +18,7 @@ MASK = ".mask"  # after the path of an image: that of its mask
 Sites = Mapping[str, Mapping[str, Any]]  # by name, as `Engine.sites` has them
 
 
-def manifest(sites: Sites, notes: list[str]) -> pd.DataFrame:
+def manifest(sites: Sites, notes: list[str] | None = None) -> pd.DataFrame:
     """The rows of all sites, clients called as the sites are. Paths are relative: each means something at its site."""
     by_name = sorted(sites.items(), key=lambda item: manifests.natural_key(item[0]))
     table = pd.concat([relative_manifest(description) for _, description in by_name], ignore_index=True)
@@ -28,7 +28,7 @@ def manifest(sites: Sites, notes: list[str]) -> pd.DataFrame:
     return table
 
 
-def with_test(sites: Sites, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def with_test(sites: Sites, table: pd.DataFrame, notes: list[str] | None = None) -> pd.DataFrame:
     """The manifest with a test split, drawn from the training images if no site has one."""
     subjects = [name for name, description in sites.items() if description["subjects"]]
     if subjects and not (table.split == "test").any():

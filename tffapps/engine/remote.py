@@ -7,6 +7,7 @@ own client sends it with every call, and asks a worker that died again and again
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,12 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import computation_pb2, executor_pb2, executor_pb2_grpc
 
+from tffapps.engine import answers
 from tffapps.engine.values import Struct, ingest
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _GOODBYE_SECONDS = 2.0
+_COMPUTE = "/tensorflow_federated.v0.ExecutorGroup/Compute"
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAUTHENTICATED)
 
 
@@ -36,6 +39,8 @@ class RemoteWorker:
     def __init__(self, channel: grpc.Channel, is_there: Callable[[], bool]) -> None:
         self._is_there = is_there
         self._stub = executor_pb2_grpc.ExecutorGroupStub(channel)
+        # Its answer stays bytes until `answers.read` has seen how many they are.
+        self._compute = channel.unary_unary(_COMPUTE, executor_pb2.ComputeRequest.SerializeToString)
         self._functions: dict[int, tuple[Any, executor_pb2.ValueRef]] = {}
         self.bytes_sent = self.bytes_received = 0
         clients = executor_pb2.Cardinality(placement=computation_pb2.Placement(uri=tff.CLIENTS.uri), cardinality=0)
@@ -43,9 +48,16 @@ class RemoteWorker:
         self._executor = self._ask(self._stub.GetExecutor, request).executor
 
     def evaluate(
-        self, computation: computation_pb2.Computation, argument: executor_pb2.Value | None, result_type: tff.Type
+        self,
+        computation: computation_pb2.Computation,
+        argument: executor_pb2.Value | None,
+        result_type: tff.Type,
+        most_bytes: float = math.inf,
     ) -> Any:
-        """The result as an engine's value. The same computation is to be given as the same object."""
+        """The result as an engine's value; BadAnswer if it is none of its type, or larger than `most_bytes`.
+
+        The same computation is to be given as the same object.
+        """
         made = []
         try:
             if argument is not None:
@@ -56,15 +68,14 @@ class RemoteWorker:
             )
             made.append(self._ask(self._stub.CreateCall, call).value_ref)
             wanted = executor_pb2.ComputeRequest(executor=self._executor, value_ref=made[-1])
-            answer = self._ask(self._stub.Compute, wanted).value
+            answer = self._ask(self._compute, wanted)
         except WorkerLost:
             made = []
             raise
         finally:
             if made:
                 self._ask(self._stub.Dispose, executor_pb2.DisposeRequest(executor=self._executor, value_ref=made))
-        value, _ = tff.framework.deserialize_value(answer, result_type)
-        return ingest(value, result_type, set())
+        return ingest(answers.read(answer, result_type, most_bytes), result_type, set())
 
     def leave(self) -> None:
         """Lets the worker forget everything; not worth more than a moment."""
@@ -92,7 +103,7 @@ class RemoteWorker:
         while True:
             try:
                 response = pending.result(timeout=_SECONDS_BETWEEN_LOOKS)
-                self.bytes_received += response.ByteSize()
+                self.bytes_received += len(response) if isinstance(response, bytes) else response.ByteSize()
                 return response
             except grpc.FutureTimeoutError:
                 if not self._is_there():

@@ -41,6 +41,8 @@ def ask(link: SiteLink, request: Message) -> Message:
             f"{link.address}: site {link.name} went away while it was to do {job} ({error})."
             " Run the same command again when it is back."
         ) from error
+    except remote.WorkFailed as error:
+        raise RunStopped(f"{link.address}: site {link.name} could not be asked to do {job}: {error}") from error
     if jobs.ERROR in answer.fields:
         raise RunStopped(f"{link.address}: site {link.name} could not do {job}: {answer.fields[jobs.ERROR]}")
     return answer

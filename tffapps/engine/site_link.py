@@ -11,11 +11,14 @@ import grpc
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tffapps.engine.remote import RemoteWorker, WorkerLost
+from tffapps.engine.answers import BadAnswer
+from tffapps.engine.remote import RemoteWorker, WorkerLost, WorkFailed
 from tffapps.errors import UserError
 from tffapps.wire import channel, protocol
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.heartbeat import Heartbeat
+
+_LARGEST_DESCRIPTION = 2**24  # bytes
 
 
 class SiteLink:
@@ -51,17 +54,22 @@ class SiteLink:
             except WorkerLost as error:
                 self._drop()
                 raise channel.Unreachable(f"{self.address}: {error}; is the site running?") from None
+            except WorkFailed as error:
+                self._drop()
+                raise UserError(f"{self.address}: cannot tell what the site publishes: {error}") from None
             except BaseException:
                 self._drop()
                 raise
 
     def evaluate(self, computation: Any, argument: Any, result_type: tff.Type) -> Any:
-        """`RemoteWorker.evaluate` there; WorkerLost if the site goes away meanwhile."""
+        """`RemoteWorker.evaluate` there; WorkerLost if the site goes away meanwhile, UserError for a bad answer."""
         with self._lock:
             self.connect()
             assert self._worker is not None
             try:
                 return self._worker.evaluate(computation, argument, result_type)
+            except BadAnswer as error:
+                raise UserError(f"{self.address}: refused what site {self.name} answered: {error}") from None
             except WorkerLost:
                 self._drop()
                 raise
@@ -94,7 +102,10 @@ class SiteLink:
 
     def _published(self) -> dict[str, Any]:
         assert self._worker is not None
-        text = self._worker.evaluate(*_published()).numpy()
+        try:
+            text = self._worker.evaluate(*_published(), most_bytes=_LARGEST_DESCRIPTION).numpy()
+        except BadAnswer as error:
+            raise UserError(f"{self.address}: refused what the site answered: {error}") from None
         try:
             found = json.loads(text)
             return {**found, "name": str(found["name"])}

@@ -76,7 +76,7 @@ class SitesContext(InProcessContext):
 
     def tell(self, name: str, line: str) -> None:
         """Puts a line into a site's log, if it is there."""
-        with contextlib.suppress(ConnectionError, UserError):
+        with contextlib.suppress(ConnectionError, UserError, remote.WorkFailed):
             site_jobs.tell(self.link(name), line)
 
     def link(self, name: str) -> SiteLink:

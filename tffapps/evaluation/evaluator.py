@@ -26,8 +26,13 @@ class Trained:
 class Evaluator(Protocol):
     """What a trial is judged by."""
 
-    headline: str  # the metric that is shown while it trains
-    chosen_by: str  # the metric whose lowest value chooses the weights that stand for the run; "": the last round's do
+    @property
+    def headline(self) -> str:
+        """The metric that is shown while it trains."""
+
+    @property
+    def chosen_by(self) -> str:
+        """The metric whose lowest value chooses the weights that stand for the run; "": the last round's do."""
 
     def evaluate(self, trained: Trained) -> Metrics:
         """The row of a round."""

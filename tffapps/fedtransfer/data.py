@@ -15,12 +15,11 @@ import numpy as np
 import pandas as pd
 
 from preprocessing import image_bytes
-from preprocessing.files import Rejected
 from tffapps.app import Common
-from tffapps.data import cache, grains, made, manifest, micrographs, standin
+from tffapps.data import cache, grains, layouts, made, manifest, micrographs, standin
 from tffapps.data.micrograph_labels import Coding, coding_of
 from tffapps.data.pool import STANDIN, Pool
-from tffapps.errors import UserError
+from tffapps.errors import Rejected, UserError
 from tffapps.fedtransfer import GLOBAL, StandinSettings, TileSettings
 from tffapps.files import short
 from tffapps.home import cache_folder, data_folder
@@ -111,7 +110,7 @@ def _tile_count(path: str, label: str, size: tuple[int, int], tile: int) -> int:
     """How many tiles a micrograph has; `size` is its label's."""
     try:
         high, wide = made.decode(cache.read(path)).shape[:2]
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{short(path)}: {rejected}; save the image again or remove it and its label") from None
     if (high, wide) != size:
         raise UserError(
@@ -135,7 +134,7 @@ def _source(flags: Flags) -> pathlib.Path:
 
 def _read(source: pathlib.Path, notes: list[str]) -> pd.DataFrame:
     """The micrographs of two clients or more."""
-    table = micrographs.read(source, notes)
+    table = layouts.read(source, ("micrographs",), notes)
     check_clients(list(dict.fromkeys(table.client)), f"--data {source}", _LAYOUT)
     return table
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from models.pix2pix import Architecture
 from preprocessing import generator_files, pix2pix
-from preprocessing.files import UserError as PreprocessingError
 from preprocessing.pix2pix_folder import CHECKPOINT, train_in
 from preprocessing.pix2pix_settings import Pix2PixSettings, settings_for
 from tffapps.data import made
@@ -57,8 +56,6 @@ class Painter:
                 generator_files.save(folder / FILE, training.generator)
             except generator_files.GeneratorRejected as rejected:
                 raise UserError(f"{rejected}; lower --generator-learning-rate and run with --fresh") from None
-            except PreprocessingError as error:
-                raise UserError(str(error)) from None
             (folder / CHECKPOINT).unlink(missing_ok=True)  # three times the generator, and it is finished
         return folder
 

@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--cert", required=True, metavar="FILE", help="this site's certificate")
     serve.add_argument("--key", required=True, metavar="FILE", help="its key")
     serve.add_argument("--ca", required=True, metavar="FILE", help="the authority of the coordinator's certificate")
-    meaning = "go on where the kernel cannot keep TFF's worker off the network: anyone who reaches it can read files"
+    meaning = "go on where the kernel cannot keep TFF's worker off the network: who reaches it can read and write files"
     serve.add_argument("--allow-open-worker", action="store_true", help=meaning)
     meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
     serve.add_argument("--no-jobs", action="store_true", help=meaning)
@@ -86,7 +86,10 @@ def _serve(options: argparse.Namespace) -> None:
 def _describe(options: argparse.Namespace) -> None:
     from tffapps.site import data
 
-    _, description = data.readable(data.load(options.data, options.name), options.name, options.data)
+    notes: list[str] = []
+    _, description = data.readable(data.load(options.data, options.name, notes), options.name, options.data)
+    for note in notes:
+        print(note, file=sys.stderr)
     print(json.dumps(description, indent=1, ensure_ascii=False))
 
 

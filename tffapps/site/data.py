@@ -27,19 +27,21 @@ from typing import Any
 import pandas as pd
 
 from tffapps import __version__
+from tffapps.data import layouts, micrographs, published, standin
 from tffapps.data import manifest as manifests
-from tffapps.data import micrographs, published, standin
 from tffapps.errors import UserError
 from tffapps.wire import protocol
 
 
-def load(data: Path, name: str) -> pd.DataFrame:
+def load(data: Path, name: str, notes: list[str] | None = None) -> pd.DataFrame:
     """The rows of a folder or manifest that are this site's: those of its client, or all if there is one client.
 
     Folders of micrographs and their labels are rows with masks; they are divided where they are cut into tiles.
     """
-    pairs = _micrographs(Path(os.path.abspath(data)))
-    table = manifests.load(data) if pairs is None else pairs
+    source = Path(os.path.abspath(data))
+    table = layouts.read(source, layouts.OF_SITES, [] if notes is None else notes)
+    if layouts.recognise(source, layouts.OF_SITES) in ("micrograph", "micrographs"):
+        table = table.assign(label=micrographs.LABEL, split="train")[[*manifests.COLUMNS, "mask", "subject"]]
     manifests.check(table)
     clients = sorted(set(table.client), key=manifests.natural_key)
     if name in clients:
@@ -51,21 +53,6 @@ def load(data: Path, name: str) -> pd.DataFrame:
     if unreadable:
         raise UserError(f"--data {data}: {unreadable} cannot be read; check its permissions")
     return table
-
-
-def _micrographs(root: Path) -> pd.DataFrame | None:
-    """The rows of a folder of one client's `images` and `labels`, or of several clients'; None: it holds others."""
-
-    def has_pairs(folder: Path) -> bool:
-        return all((folder / kind).is_dir() for kind in ("images", "labels"))
-
-    if has_pairs(root):
-        table = micrographs.read_client(root)
-    elif root.is_dir() and any(has_pairs(each) for each in root.iterdir()):
-        table = micrographs.read(root)
-    else:
-        return None
-    return table.assign(label=micrographs.LABEL, split="train")[[*manifests.COLUMNS, "mask", "subject"]]
 
 
 def readable(table: pd.DataFrame, name: str, source: Path) -> tuple[pd.DataFrame, dict[str, Any]]:

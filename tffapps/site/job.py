@@ -14,11 +14,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from preprocessing.files import Rejected
-from preprocessing.files import UserError as PreprocessingError
 from tffapps import cli
 from tffapps.engine.supervisor import die_with
-from tffapps.errors import RunStopped, UserError
+from tffapps.errors import Rejected, RunStopped, UserError
 from tffapps.files import replacing
 from tffapps.site import jobs as site_jobs
 from tffapps.wire import jobs
@@ -36,7 +34,7 @@ def main(folder: Path, asking: str) -> int:
         request = Message.from_bytes((folder / REQUEST).read_bytes(), "the coordinator")
         rows = pd.read_csv(folder.parent / ROWS, dtype=str, keep_default_na=False)
         answer = site_jobs.find(request.fields.get(jobs.JOB))(request, rows, folder / FILES)
-    except (UserError, RunStopped, PreprocessingError, Rejected) as error:
+    except (UserError, RunStopped, Rejected) as error:
         return _failed(folder, asking, str(error))
     except Exception as error:
         traceback.print_exc()

@@ -37,7 +37,10 @@ def serve(
     """
     host, port = parse_address("--listen", listen)
     certificate_checks.check(certificates, "site", name)
-    table = data.load(source, name)
+    notes: list[str] = []
+    table = data.load(source, name, notes)
+    for note in notes:
+        print(note, file=sys.stderr)
     listener = _bind(listen, host, port)
     bound = listener.getsockname()
     with contextlib.ExitStack() as stack:
