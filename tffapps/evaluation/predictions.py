@@ -34,13 +34,19 @@ class TestImages:
         element_spec: Any,
         rows: pd.DataFrame,
         batches: Callable[[pd.DataFrame], tf.data.Dataset],
+        *,
+        here: bool = False,
     ) -> None:
-        """`batches` makes a dataset of rows, in their order; the `client` of a row is its site."""
+        """`batches` makes a dataset of rows, in their order; the `client` of a row is its site.
+
+        `here`: the images are the coordinator's own, also where the clients are sites.
+        """
         self._engine, self._model = engine, model
-        parts = dict(list(rows.groupby("client", sort=True))) if engine.sites else {"": rows}
+        elsewhere = bool(engine.sites) and not here
+        parts = dict(list(rows.groupby("client", sort=True))) if elsewhere else {"": rows}
         self._images = pd.concat(list(parts.values())) if parts else rows
         self._batches = {str(site): batches(part) for site, part in parts.items()}
-        self._predictor = at_sites.predictor(model, element_spec) if engine.sites else None
+        self._predictor = at_sites.predictor(model, element_spec) if elsewhere else None
 
     def predict(self, weights: Sequence[np.ndarray], *, last: bool) -> Predictions | None:
         """Finite predictions, in the order of sites and rows.
