@@ -258,7 +258,8 @@ class Frameworks:
         return [Client(name, data(name, position)) for name, position in self._positions.items()]
 
     def _method(self, kind: type[M]) -> M:
-        return self._flags[kind]
+        """As its flags say; --average-from is PLFL+'s alone."""
+        return dataclasses.replace(self._flags[kind], average_from=0)
 
 
 def stream_positions(clients: Sequence[str]) -> dict[str, int]:
