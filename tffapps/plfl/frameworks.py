@@ -53,19 +53,14 @@ class Federation:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Divided:
-    """The images as a seed divides them."""
+class _Images:
+    """Who has which, as a seed divides them."""
 
     table: pd.DataFrame
     seed: int
 
-    def rows(self, client: str, split: str) -> pd.DataFrame:
+    def rows(self, client: str, split: str = "train") -> pd.DataFrame:
         return self.table[(self.table.client == client) & (self.table.split == split)]
-
-    @property
-    def gold(self) -> pd.DataFrame:
-        """The server's training images."""
-        return self.rows(oai.SERVER, "train")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,72 +109,53 @@ class Frameworks:
             "plfl+": self._plus,
             "fssfl": self._fssfl,
         }[name]
-        return make(_Divided(table, seed))
+        return make(_Images(table, seed))
 
-    def _gold(self, images: _Divided) -> Federation:
+    def _gold(self, images: _Images) -> Federation:
         settings = self._flags[GoldSettings]
-
-        def data(number: int) -> Counted:
-            return self._training(images.gold, settings.gold_epochs, stream(images.seed, number, _SERVER_POSITION))
-
-        client = Client(oai.SERVER, data, site=HERE)
+        training = self._at_server(images, settings.gold_epochs)
+        client = Client(oai.SERVER, training, site=HERE)
         return Federation(self._method(FedAvg), 1, self._tasks["gold"], [client], (settings,))
 
-    def _csfl(self, images: _Divided) -> Federation:
+    def _csfl(self, images: _Images) -> Federation:
         settings, local = self._flags[CsflSettings], self._flags[LocalSettings]
-
-        def data(client: str, position: int) -> Callable[[int], DataAndTest]:
-            train, test = images.rows(client, "train"), images.rows(client, "test")
-            return lambda number: DataAndTest(
-                self._training(train, local.epochs, stream(images.seed, number, position)), self.plain(test)
-            )
-
+        clients = self._tested(images, lambda rows, seed: self._training(rows, local.epochs, seed))
         return Federation(
-            self._method(TestedFedAvg), settings.csfl_rounds, self._tasks["csfl"], self._clients(data),
-            (settings, local),
-        )  # fmt: skip
+            self._method(TestedFedAvg), settings.csfl_rounds, self._tasks["csfl"], clients, (settings, local)
+        )
 
-    def _plfl(self, images: _Divided) -> Federation:
+    def _plfl(self, images: _Images) -> Federation:
         settings, local = self._flags[PlflSettings], self._flags[LocalSettings]
         method = self._method(PseudoLabel)
         if settings.server_in_average:
             # In the clients' measure: images times epochs.
-            method = dataclasses.replace(method, server_examples=float(len(images.gold) * local.epochs))
-        return Federation(
-            method, settings.plfl_rounds, self._tasks["plfl"], self._labellers(images, _Passes(local.epochs)),
-            (settings, local, self._flags[TargetSettings]),
-        )  # fmt: skip
+            method = dataclasses.replace(method, server_examples=float(len(images.rows(oai.SERVER)) * local.epochs))
+        clients = self._labelling(images, _Passes(local.epochs))
+        depends = (settings, local, self._flags[TargetSettings])
+        return Federation(method, settings.plfl_rounds, self._tasks["plfl"], clients, depends)
 
-    def _plus(self, images: _Divided) -> Federation:
+    def _plus(self, images: _Images) -> Federation:
         settings, method, view = self._flags[PlusSettings], self._flags[PseudoLabelPlus], self.plus_view()
-        gold, prior = images.gold, self._prior(images.gold)
         # Where nothing is augmented, another view would be the same image again.
         label_views = settings.label_views if self._inputs.augments(view) else 0
+        clients = self._labelling(images, _Passes(settings.plus_epochs, view, label_views))
+        training, prior = self._at_server(images, method.server_epochs, view), self._prior(images)
 
         def server_data(number: int) -> GoldData:
-            draws = stream(images.seed, number, _SERVER_POSITION)
-            training = self._training(gold, method.server_epochs, draws, view)
-            return GoldData(training.batches, training.steps, prior)
+            batches, steps = training(number)
+            return GoldData(batches, steps, prior)
 
         return Federation(
-            method, settings.plus_rounds, self._tasks["plfl+"],
-            self._labellers(images, _Passes(settings.plus_epochs, view, label_views)),
-            (settings, self._flags[TargetSettings]), server_data if method.server_epochs else None,
+            method, settings.plus_rounds, self._tasks["plfl+"], clients, (settings, self._flags[TargetSettings]),
+            server_data if method.server_epochs else None,
         )  # fmt: skip
 
-    def _fssfl(self, images: _Divided) -> Federation:
+    def _fssfl(self, images: _Images) -> Federation:
         settings, local = self._flags[FssflSettings], self._flags[LocalSettings]
-
-        def data(client: str, position: int) -> Callable[[int], DataAndTest]:
-            train, test = images.rows(client, "train"), images.rows(client, "test")
-            return lambda number: DataAndTest(
-                self._partly_labelled(train, stream(images.seed, number, position)), self.plain(test)
-            )
-
+        clients = self._tested(images, self._partly_labelled)
         return Federation(
-            self._method(TestedFixMatch), settings.fssfl_rounds, self._tasks["fssfl"], self._clients(data),
-            (settings, local),
-        )  # fmt: skip
+            self._method(TestedFixMatch), settings.fssfl_rounds, self._tasks["fssfl"], clients, (settings, local)
+        )
 
     def plus_view(self) -> str:
         """What PLFL+ trains on: with a frozen base that sees plain images, affine views of them."""
@@ -196,39 +172,42 @@ class Frameworks:
         )
         return Counted(batches, np.int32(epochs * -(-len(rows) // self._batch)))
 
-    def _labellers(self, images: _Divided, passes: _Passes) -> list[Client]:
-        """Clients that label their own images."""
-        prior = self._prior(images.gold)
+    def _at_server(self, images: _Images, epochs: int, view: str = "training") -> Callable[[int], Counted]:
+        """The server's training images in a round."""
+        gold = images.rows(oai.SERVER)
+        return lambda number: self._training(gold, epochs, stream(images.seed, number, _SERVER_POSITION), view)
+
+    def _tested(self, images: _Images, training: Callable[[pd.DataFrame, int], Any]) -> list[Client]:
+        """Clients that also test; `training` is made of a client's rows and a seed."""
         return self._clients(
-            lambda client, position: self._unlabelled(
-                images.rows(client, "train"), prior, passes, lambda number: stream(images.seed, number, position)
-            )
+            images,
+            lambda client, seed: DataAndTest(
+                training(images.rows(client), seed), self.plain(images.rows(client, "test"))
+            ),
         )
 
-    def _unlabelled(
-        self, rows: pd.DataFrame, prior: np.ndarray, passes: _Passes, draws_of: Callable[[int], int]
-    ) -> Callable[[int], UnlabelledData]:
+    def _labelling(self, images: _Images, passes: _Passes) -> list[Client]:
+        """Clients that label their own images."""
+        prior = self._prior(images)
+        return self._clients(images, lambda client, seed: self._unlabelled(images.rows(client), prior, passes, seed))
+
+    def _unlabelled(self, rows: pd.DataFrame, prior: np.ndarray, passes: _Passes, seed: int) -> UnlabelledData:
         paths, numbers, batch = list(rows.path), np.arange(len(rows)), self._batch
-
-        def data(number: int) -> UnlabelledData:
-            draws = draws_of(number)
-            labelling = plain = self._inputs.batches(paths, numbers, batch=batch, shuffle=False)
-            if passes.label_views:
-                views = self._inputs.batches(
-                    paths, numbers, passes.view, batch=batch, epochs=passes.label_views, seed=draws + 1, shuffle=False
-                )
-                labelling = plain.concatenate(views)
-            return UnlabelledData(
-                labelling,
-                plain,
-                self._inputs.batches(paths, numbers, passes.view, batch=batch, epochs=passes.epochs, seed=draws),
-                self._pool.codes(rows),
-                np.int32(passes.epochs),
-                np.random.default_rng(draws).random(len(rows), dtype=np.float32),
-                prior,
+        labelling = plain = self._inputs.batches(paths, numbers, batch=batch, shuffle=False)
+        if passes.label_views:
+            views = self._inputs.batches(
+                paths, numbers, passes.view, batch=batch, epochs=passes.label_views, seed=seed + 1, shuffle=False
             )
-
-        return data
+            labelling = plain.concatenate(views)
+        return UnlabelledData(
+            labelling,
+            plain,
+            self._inputs.batches(paths, numbers, passes.view, batch=batch, epochs=passes.epochs, seed=seed),
+            self._pool.codes(rows),
+            np.int32(passes.epochs),
+            np.random.default_rng(seed).random(len(rows), dtype=np.float32),
+            prior,
+        )
 
     def _partly_labelled(self, rows: pd.DataFrame, seed: int) -> PartlyLabelledData:
         settings, epochs = self._flags[FssflSettings], self._flags[LocalSettings].epochs
@@ -250,12 +229,18 @@ class Frameworks:
         pairs = tf.data.Dataset.zip((unlabelled("weak"), unlabelled("strong")))
         return PartlyLabelledData(labelled, pairs.map(lambda weak, strong: (weak[0], strong[0])), np.int32(steps))
 
-    def _prior(self, gold: pd.DataFrame) -> np.ndarray:
-        counts = np.bincount(self._pool.codes(gold), minlength=len(self._pool.classes))
+    def _prior(self, images: _Images) -> np.ndarray:
+        """Class shares among the server's training images."""
+        counts = np.bincount(self._pool.codes(images.rows(oai.SERVER)), minlength=len(self._pool.classes))
         return (counts / counts.sum()).astype(np.float32)
 
-    def _clients(self, data: Callable[[str, int], Callable[[int], Any]]) -> list[Client]:
-        return [Client(name, data(name, position)) for name, position in self._positions.items()]
+    def _clients(self, images: _Images, data: Callable[[str, int], Any]) -> list[Client]:
+        """`data` is a client's in a round, made of its name and the seed of its random numbers there."""
+
+        def client(name: str, position: int) -> Client:
+            return Client(name, lambda number: data(name, stream(images.seed, number, position)))
+
+        return [client(name, position) for name, position in self._positions.items()]
 
     def _method(self, kind: type[M]) -> M:
         """As its flags say; --average-from is PLFL+'s alone."""

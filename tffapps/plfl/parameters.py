@@ -13,6 +13,7 @@ import pandas as pd
 from models import classifiers
 from tffapps.inputs import Network
 from tffapps.plfl import paper
+from tffapps.results import write_table
 
 _KINDS = ("trainable", "non_trainable", "total")
 
@@ -41,6 +42,12 @@ class Shape:
 
 
 THESIS = tuple(Shape(name, 224, 3, "flatten256", True, 3) for name in paper.PARAMETERS)
+
+
+def write(folder: pathlib.Path, shapes: Sequence[Shape], fresh: bool) -> None:
+    """Writes models.csv; with `fresh` also what it has already is counted again."""
+    file = folder / "models.csv"
+    write_table(file, table_of(shapes, None if fresh else file))
 
 
 def table_of(shapes: Sequence[Shape], earlier: pathlib.Path | None = None) -> pd.DataFrame:

@@ -45,7 +45,7 @@ class AtSites:
     """--data is the server's; each client is a site, which has prepared its own images."""
 
     whole = True
-    poison = ()
+    poison: tuple[float, ...] = ()  # it spoils files
 
     def __init__(self, flags: Flags) -> None:
         self._flags = flags
@@ -74,8 +74,9 @@ class AtSites:
 
 def placed(flags: Flags) -> Placement:
     """As the engine is asked for."""
-    kind: type[AtSites | Here] = AtSites if flags[Common].across_sites else Here
-    return kind(flags)
+    if flags[Common].across_sites:
+        return AtSites(flags)
+    return Here(flags)
 
 
 def rows_of(sites: published.Sites, classes: Sequence[str], notes: list[str]) -> pd.DataFrame:

@@ -63,8 +63,7 @@ def run(flags: Flags) -> None:
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
     shapes = [Shape.of(network_of(model, flags), len(pool.classes)) for model in flags[PlflNetwork].models]
-    earlier = None if flags.fresh else folder / "models.csv"
-    write_table(folder / "models.csv", parameters.table_of(shapes, earlier))
+    parameters.write(folder, shapes, flags.fresh)
     figures.draw_all(folder, records, pool, made, f"{pool.name}, {weights[0]}")
     if flags[PlflImages].preprocess == "knee":
         figures.knee_steps(folder / "steps.png", pool, flags[PlflImages].contrast)
