@@ -35,13 +35,17 @@ class TestImages:
         element_spec: Any,
         rows: pd.DataFrame,
         batches: Callable[[pd.DataFrame], tf.data.Dataset],
+        *,
+        here: bool = False,
     ) -> None:
         """`batches` makes a dataset of rows, in their order; the `client` of a row is its site.
 
-        It is called when images are first predicted: a run that is finished reads none.
+        They are read when images are first predicted: a run that is finished reads none. `here`: the images are the
+        coordinator's own, also where the clients are sites.
         """
         self._engine, self._model, self._element_spec = engine, model, element_spec
-        self._parts = dict(list(rows.groupby("client", sort=True))) if engine.sites else {"": rows}
+        self._at_sites = bool(engine.sites) and not here
+        self._parts = dict(list(rows.groupby("client", sort=True))) if self._at_sites else {"": rows}
         self._images = pd.concat(list(self._parts.values())) if self._parts else rows
         self._make_batches = batches
 
@@ -51,7 +55,7 @@ class TestImages:
 
     @functools.cached_property
     def _predictor(self) -> Any:
-        return at_sites.predictor(self._model, self._element_spec) if self._engine.sites else None
+        return at_sites.predictor(self._model, self._element_spec) if self._at_sites else None
 
     def predict(self, weights: Sequence[np.ndarray], *, last: bool) -> Predictions | None:
         """Finite predictions, in the order of sites and rows.
