@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from tffapps import classify, cli
-from tffapps.federated.training import MEASURED_COLUMNS
+from tffapps.training import MEASURED_COLUMNS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMMANDS = ("tffapps.classify", "tffapps.doctor")
