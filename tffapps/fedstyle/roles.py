@@ -1,0 +1,72 @@
+"""Who trains on what under each method."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pandas as pd
+
+from tffapps.data.artists import SERVER
+from tffapps.data.pool import Pool
+from tffapps.errors import UserError
+from tffapps.federated.embeddings import EmbeddingMethod
+from tffapps.federated.fedavg import FedAvg
+from tffapps.federated.fedproto import FedProto
+from tffapps.federated.fedprox import FedProx
+from tffapps.federated.fedstyle import FedStyle
+from tffapps.federated.fpl import FPL
+from tffapps.federated.method import Method
+from tffapps.fedstyle import FedStyleClientSettings, FedStylePublicSettings
+from tffapps.settings import Flags
+
+CENTRALISED = "centralised"  # the cloaking study's method: all pictures are in one place
+
+
+@dataclasses.dataclass(frozen=True)
+class Role:
+    """What the clients and the server do under a method."""
+
+    method: type[Method]
+    alone: tuple[str, ...] = ()  # the server has these splits and trains alone; (): every client trains on its own
+    server: bool = False  # whether the server trains as well, on the public pictures
+
+    @property
+    def by_embeddings(self) -> bool:
+        """Whether data is `TrainingAndOnce`."""
+        return issubclass(self.method, EmbeddingMethod)
+
+    @property
+    def _public_alone(self) -> bool:
+        return self.alone == ("public",)
+
+    def settings(self, flags: Flags) -> list[Any]:
+        """Those that its runs depend on, beside those of every run."""
+        clients = [] if self._public_alone else [flags[FedStyleClientSettings]]
+        public = [flags[FedStylePublicSettings]] if self.server or self._public_alone else []
+        return [*clients, *public]
+
+    def epochs(self, flags: Flags) -> int:
+        """Of everybody in `training_rows`, a round."""
+        if self._public_alone:
+            return flags[FedStylePublicSettings].public_epochs
+        return flags[FedStyleClientSettings].epochs
+
+    def training_rows(self, pool: Pool) -> dict[str, pd.DataFrame]:
+        """The pictures of each who trains, by name."""
+        if (self.server or self._public_alone) and not len(pool.part("public")):
+            raise UserError("no public pictures: artists have too few; leave local and fedstyle out of --methods")
+        if self.alone:
+            return {SERVER: pool.table[pool.table.split.isin(self.alone)]}
+        return {client: pool.part("train", client) for client in pool.clients}
+
+
+ROLES = {
+    "local": Role(FedAvg, alone=("public",)),
+    CENTRALISED: Role(FedAvg, alone=("train", "public")),
+    "fedavg": Role(FedAvg),
+    "fedprox": Role(FedProx),
+    "fedproto": Role(FedProto),
+    "fpl": Role(FPL),
+    "fedstyle": Role(FedStyle, server=True),
+}
