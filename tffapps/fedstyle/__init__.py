@@ -20,10 +20,8 @@ from typing import Any
 from models.names import HEADS, NAMES
 from tffapps.app import App
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedproto import FedProto
 from tffapps.federated.fedprox import FedProx
-from tffapps.federated.fedstyle import FedStyle
-from tffapps.federated.fpl import FPL
+from tffapps.federated.methods import EMBEDDING_METHODS
 from tffapps.settings import setting
 
 METHODS = ("local", "fedavg", "fedprox", "fedproto", "fpl", "fedstyle")
@@ -177,9 +175,7 @@ APP = App(
         FedStyleStandinSettings,
         Aggregation,
         FedProx,
-        FedProto,
-        FPL,
-        FedStyle,
+        *EMBEDDING_METHODS.values(),
     ),
     profiles=PROFILES,
     methods=METHODS,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from tffapps.fedstyle import global_model
 from tffapps.fedstyle.data import Federation
 from tffapps.fedstyle.global_model import GlobalModel
 
@@ -72,7 +70,7 @@ def ask(model: GlobalModel, paths: Sequence[str], known: Sequence[str] | None = 
     return Answers(model, paths, probabilities, cosines, list(known) if known else [""] * len(paths))
 
 
-def of_test_pictures(file: pathlib.Path, federation: Federation) -> Answers:
-    """The stored model asked about every test picture."""
+def of_test_pictures(model: GlobalModel, federation: Federation) -> Answers:
+    """A model asked about every test picture."""
     rows = federation.pool.part("test")
-    return ask(global_model.load(file), list(rows.path), list(rows.label))
+    return ask(model, list(rows.path), list(rows.label))

@@ -80,6 +80,9 @@ def _heterogeneity(placement: Placement, seed: int) -> Iterator[Case]:
 
 def _cloaking(placement: Placement, seed: int) -> Iterator[Case]:
     """Figure 1(a)."""
+    if placement.cloaks is None:
+        return
     prepared = (placement.flags[FedStyleCloakSettings],)
-    for share, federation in placement.cloaked(seed):
+    for share in placement.flags[FedStyleStudySettings].cloaked:
+        federation = placement.cloaks.federation(placement.pool, share, seed)
         yield Case("cloaking", f"{share:g}", CENTRALISED, federation, seed, prepared=prepared)

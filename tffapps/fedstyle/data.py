@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+import numpy as np
 import pandas as pd
 
 from tffapps.app import Common
-from tffapps.data import artists, manifest, painters, standin
+from tffapps.data import artists, made, manifest, painters, standin
 from tffapps.data.pool import STANDIN, Pool
 from tffapps.errors import UserError
 from tffapps.fedstyle import FedStyleSettings, FedStyleStandinSettings, FedStyleStudySettings
@@ -84,6 +85,12 @@ def load(flags: Flags) -> Pool:
         formats_of(table.path), given=across or artists.is_manifest(source), noun="pictures",
         notes=tuple(dict.fromkeys(notes)), rejected=rejected,
     )  # fmt: skip
+
+
+def pictures_of(paths: list[str]) -> dict[int, np.ndarray]:
+    """Those that can be read, by position: uint8 (height, width, 3)."""
+    stacks = made.stacks(paths, rejects={})
+    return {position: image for positions, images in stacks for position, image in zip(positions, images)}
 
 
 def look(flags: Flags) -> Pool:

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from tffapps.data.made import stacks
 from tffapps.fedstyle import COMPARISON, METRICS, sheet
 from tffapps.fedstyle.asked import Answers
-from tffapps.fedstyle.data import Federation
+from tffapps.fedstyle.data import Federation, pictures_of
 from tffapps.figures import Canvas
 from tffapps.study import Record
 
@@ -60,10 +59,7 @@ def _hands(path: pathlib.Path, federation: Federation, title: str) -> None:
     some = federation.shown
     with Canvas(path, _PICTURES, federation.artists, width=1.1, height=1.15, title=title) as canvas:
         for column, artist in enumerate(federation.pool.classes):
-            paths = list(some.path[some.label == artist][:_PICTURES])
-            shown = {
-                row: image for rows, images in stacks(paths, rejects={}) for row, image in zip(rows, images)
-            }  # fmt: skip
+            shown = pictures_of(list(some.path[some.label == artist][:_PICTURES]))
             for row, axes in enumerate(canvas.axes[:, column]):
                 axes.set(xticks=[], yticks=[])
                 axes.set_frame_on(False)

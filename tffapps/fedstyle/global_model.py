@@ -19,9 +19,8 @@ import cv2
 import numpy as np
 
 from preprocessing.npz import DAMAGE
-from tffapps.data.made import stacks
 from tffapps.errors import UserError
-from tffapps.fedstyle.data import Federation
+from tffapps.fedstyle.data import Federation, pictures_of
 from tffapps.files import replacing
 
 if TYPE_CHECKING:
@@ -52,9 +51,8 @@ def save(
     samples = np.full((len(artists), _SAMPLES, _SIDE, _SIDE, 3), 255, np.uint8)
     for index, artist in enumerate(artists):
         paths = list(public.path[public.label == artist][:_SAMPLES])
-        for positions, images in stacks(paths, rejects={}):
-            for position, image in zip(positions, images):
-                samples[index, position] = square(image, _SIDE)
+        for position, image in pictures_of(paths).items():
+            samples[index, position] = square(image, _SIDE)
     weights = {f"w{number}": value for number, value in enumerate(network.get_weights())}
     text = json.dumps({**about, "artists": artists}, sort_keys=True)
     with replacing(folder / FILE, "wb") as file:

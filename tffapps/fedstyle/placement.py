@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Protocol
 
 import pandas as pd
@@ -26,9 +25,7 @@ class Placement(Protocol):
     pool: Pool  # all artists
     flags: Flags  # without what cannot be done there
     federation: Federation  # the comparison's
-
-    def cloaked(self, seed: int) -> Iterator[tuple[float, Federation]]:
-        """The federations of the cloaking study, each with the share of its training pictures that are cloaked."""
+    cloaks: Cloaks | None  # where cloaking is studied
 
 
 class Here:
@@ -39,27 +36,19 @@ class Here:
         self.federation = _checked(pool, flags)
         studied = "cloaking" in flags[FedStyleStudySettings].studies
         # Early: a missing file of weights is not found out last.
-        self._cloaks = Cloaks(flags[FedStyleCloakSettings], flags[FedStyleSettings].size) if studied else None
-
-    def cloaked(self, seed: int) -> Iterator[tuple[float, Federation]]:
-        if self._cloaks is None:
-            return
-        for share in self.flags[FedStyleStudySettings].cloaked:
-            yield share, self._cloaks.federation(self.pool, share, seed)
+        self.cloaks = Cloaks(flags[FedStyleCloakSettings], flags[FedStyleSettings].size) if studied else None
 
 
 class AtSites:
     """A site's classes are its artists; --data is the public pictures, the server's."""
+
+    cloaks = None
 
     def __init__(self, server: Pool, flags: Flags, sites: published.Sites) -> None:
         pool = with_sites(server, sites)
         self.flags, notes = fitted(flags, len(pool.classes))
         self.pool = dataclasses.replace(pool, notes=(*pool.notes, *notes))
         self.federation = _checked(self.pool, self.flags)
-
-    def cloaked(self, seed: int) -> Iterator[tuple[float, Federation]]:
-        del seed
-        return iter(())  # there is nothing here to be cloaked
 
 
 def _checked(pool: Pool, flags: Flags) -> Federation:

@@ -10,17 +10,13 @@ import pandas as pd
 from tffapps.data.artists import SERVER
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
-from tffapps.federated.embeddings import EmbeddingMethod
-from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.fedproto import FedProto
-from tffapps.federated.fedprox import FedProx
-from tffapps.federated.fedstyle import FedStyle
-from tffapps.federated.fpl import FPL
 from tffapps.federated.method import Method
+from tffapps.federated.methods import EMBEDDING_METHODS, METHODS
 from tffapps.fedstyle import FedStyleClientSettings, FedStylePublicSettings
 from tffapps.settings import Flags
 
 CENTRALISED = "centralised"  # the cloaking study's method: all pictures are in one place
+PUBLIC = ("public",)  # the splits of one who has the public pictures alone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,27 +30,23 @@ class Role:
     @property
     def by_embeddings(self) -> bool:
         """Whether data is `TrainingAndOnce`."""
-        return issubclass(self.method, EmbeddingMethod)
-
-    @property
-    def _public_alone(self) -> bool:
-        return self.alone == ("public",)
+        return self.method.name in EMBEDDING_METHODS
 
     def settings(self, flags: Flags) -> list[Any]:
         """Those that its runs depend on, beside those of every run."""
-        clients = [] if self._public_alone else [flags[FedStyleClientSettings]]
-        public = [flags[FedStylePublicSettings]] if self.server or self._public_alone else []
+        clients = [flags[FedStyleClientSettings]] if self.alone != PUBLIC else []
+        public = [flags[FedStylePublicSettings]] if self.server or self.alone == PUBLIC else []
         return [*clients, *public]
 
     def epochs(self, flags: Flags) -> int:
         """Of everybody in `training_rows`, a round."""
-        if self._public_alone:
+        if self.alone == PUBLIC:
             return flags[FedStylePublicSettings].public_epochs
         return flags[FedStyleClientSettings].epochs
 
     def training_rows(self, pool: Pool) -> dict[str, pd.DataFrame]:
         """The pictures of each who trains, by name."""
-        if (self.server or self._public_alone) and not len(pool.part("public")):
+        if (self.server or self.alone == PUBLIC) and not len(pool.part("public")):
             raise UserError("no public pictures: artists have too few; leave local and fedstyle out of --methods")
         if self.alone:
             return {SERVER: pool.table[pool.table.split.isin(self.alone)]}
@@ -62,11 +54,11 @@ class Role:
 
 
 ROLES = {
-    "local": Role(FedAvg, alone=("public",)),
-    CENTRALISED: Role(FedAvg, alone=("train", "public")),
-    "fedavg": Role(FedAvg),
-    "fedprox": Role(FedProx),
-    "fedproto": Role(FedProto),
-    "fpl": Role(FPL),
-    "fedstyle": Role(FedStyle, server=True),
+    "local": Role(METHODS["fedavg"], alone=PUBLIC),
+    CENTRALISED: Role(METHODS["fedavg"], alone=("train", *PUBLIC)),
+    "fedavg": Role(METHODS["fedavg"]),
+    "fedprox": Role(METHODS["fedprox"]),
+    "fedproto": Role(EMBEDDING_METHODS["fedproto"]),
+    "fpl": Role(EMBEDDING_METHODS["fpl"]),
+    "fedstyle": Role(EMBEDDING_METHODS["fedstyle"], server=True),
 }

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tffapps.data.made import stacks
 from tffapps.fedstyle.asked import Answers
+from tffapps.fedstyle.data import pictures_of
 from tffapps.fedstyle.global_model import square
 from tffapps.files import replacing
 
@@ -76,11 +76,8 @@ def _card(page: Any, pen: Any, answers: Answers, cell: tuple[int, int], corner: 
 
 
 def _pictures(paths: list[str]) -> list[np.ndarray]:
-    pictures = [np.full((_SIDE, _SIDE, 3), 235, np.uint8)] * len(paths)
-    for positions, images in stacks(paths, rejects={}):
-        for position, image in zip(positions, images):
-            pictures[position] = square(image, _SIDE)
-    return pictures
+    blank, readable = np.full((_SIDE, _SIDE, 3), 235, np.uint8), pictures_of(paths)
+    return [square(readable.get(position, blank), _SIDE) for position in range(len(paths))]
 
 
 def _font(size: int, bold: bool = False) -> Any:

@@ -39,7 +39,6 @@ from tffapps.fedstyle import (
     global_model,
     tables,
 )
-from tffapps.fedstyle.cases import Case
 from tffapps.fedstyle.placement import AtSites, Here, Placement
 from tffapps.fedstyle.roles import ROLES, Role
 from tffapps.home import cache_folder
@@ -72,7 +71,7 @@ def run(flags: Flags) -> None:
         "data": placement.pool.name, "profile": flags.profile,
         "weights": trials.inputs(placement.federation.artists).weights, "model": flags[FedStyleSettings].model,
     }  # fmt: skip
-    answers = asked.of_test_pictures(model, placement.federation) if model and here else None
+    answers = asked.of_test_pictures(global_model.load(model), placement.federation) if model and here else None
     last_rounds = flags[FedStyleSettings].last_rounds
     tables.write_all(folder, placement.federation, tables.scores_of(records, last_rounds), answers, what_ran)
     figures.draw_all(folder, placement.federation, records, answers, what_ran)
@@ -113,7 +112,7 @@ class Trials:
         self._tasks: dict[tuple[int, bool, bool], Task] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
 
-    def of(self, case: Case) -> Trial:
+    def of(self, case: cases.Case) -> Trial:
         role, federation, settings = ROLES[case.method], case.federation, self._settings
         rows = role.training_rows(federation.pool)
         inputs = self.inputs(federation.artists)
