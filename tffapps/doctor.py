@@ -58,8 +58,8 @@ def _platform() -> list[str]:
     _line("python", f"{platform.python_version()} ({sys.executable})")
     _line("platform", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     problems = []
-    if not (3, 9) <= sys.version_info[:2] <= (3, 11):
-        problems.append(f"Python {platform.python_version()}: TFF needs 3.9 to 3.11; {REINSTALL}")
+    if not (3, 10) <= sys.version_info[:2] <= (3, 11):
+        problems.append(f"Python {platform.python_version()}: 3.10 and 3.11 are supported; {REINSTALL}")
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         problems.append("TFF ships for Linux on x86-64 only; use such a machine, a container or WSL 2")
     return problems
