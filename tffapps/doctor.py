@@ -17,7 +17,7 @@ import time
 from importlib import metadata
 
 from preprocessing.parser import Parser
-from tffapps import engine
+from tffapps import cli, engine
 
 PACKAGES = (
     "tensorflow", "tensorflow-federated", "keras", "numpy", "opencv-python-headless", "scikit-learn", "scikit-image",
@@ -29,7 +29,7 @@ REINSTALL = "remove .venv and run `bash run_all.sh`, which installs the pinned p
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = Parser(prog="python -m tffapps.doctor", description=__doc__.splitlines()[0])
+    parser = Parser(prog=cli.called_as("doctor"), description="Is this machine fit to run?")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for each engine (default 120)")
     parser.add_argument("--probe", choices=engine.NAMES, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
