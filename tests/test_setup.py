@@ -9,7 +9,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TOOLS = ("bash", "uname", "grep", "df", "awk", "cmp", "cp", "cat", "env", "dirname", "rm", "mkdir", "tail", "chmod", "sh")
+TOOLS = (
+    "bash", "sh", "uname", "grep", "df", "awk", "cmp", "cp", "cat", "env", "dirname", "rm", "mkdir", "tail", "chmod",
+)  # fmt: skip
 
 
 @pytest.fixture
