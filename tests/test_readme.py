@@ -40,37 +40,37 @@ def test_every_flag_named_is_one():
 
 def test_the_command_for_own_images_parses():
     line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.classify --data"))
-    values = cli.parse(classify.APP, line.split()[3:])
+    values = cli.parse(classify.APP, line.split()[3:]).as_dict()
     assert values["model"] == "resnet18" and values["methods"] == ("fedavg", "fedprox", "separate", "centralised")
 
 
 def test_the_command_for_knees_parses():
     line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.plfl --data"))
-    values = cli.parse(plfl.APP, line.split()[3:])
+    values = cli.parse(plfl.APP, line.split()[3:]).as_dict()
     assert values["models"] == ("mobilenetv2",) and values["augment"] == "none" and values["size"] == 224
 
 
 def test_the_command_for_patches_parses():
     line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fedsda --data"))
-    values = cli.parse(fedsda.APP, line.split()[3:])
+    values = cli.parse(fedsda.APP, line.split()[3:]).as_dict()
     assert values["model"] == "densenet121" and values["diffusion_rounds"] == 3 and values["rounds"] == 100
 
 
 def test_the_command_for_chaoyang_parses():
     line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fnst --data"))
-    values = cli.parse(fnst.APP, line.split()[3:])
+    values = cli.parse(fnst.APP, line.split()[3:]).as_dict()
     assert values["model"] == "resnet18" and values["rounds"] == 50 and values["vgg_weights"] == "imagenet"
 
 
 def test_the_command_for_artists_parses():
     line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fedstyle --data"))
-    values = cli.parse(fedstyle.APP, line.partition("#")[0].split()[3:])
+    values = cli.parse(fedstyle.APP, line.partition("#")[0].split()[3:]).as_dict()
     assert values["model"] == "resnet18" and values["rounds"] == 100 and values["scalability"] == (20, 22, 24, 26)
 
 
 def test_the_command_for_micrographs_parses():
     line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fedtransfer --data"))
-    values = cli.parse(fedtransfer.APP, line.partition("#")[0].split()[3:])
+    values = cli.parse(fedtransfer.APP, line.partition("#")[0].split()[3:]).as_dict()
     assert values["tile"] == 400 and values["folds"] == 5 and values["rounds"] == 20 and values["optimizer"] == "adam"
 
 

@@ -127,18 +127,10 @@ class Study:
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""
         values = self.flags.as_dict()
-        paths = (
-            "data",
-            "weights",
-            "cert",
-            "key",
-            "ca",
-        )  # absolute, so that the settings can be run again from anywhere
-        found = {name: str(pathlib.Path(values[name]).resolve()) for name in paths if _is_path(values[name])}
         packages = ("tensorflow", "tensorflow-federated", "keras", "numpy")
         versions = {name: metadata.version(name) for name in packages}
         return {
-            "app": self.app.name, "labels": dict(trial.labels), "flags": {**values, **found},
+            "app": self.app.name, "labels": dict(trial.labels), "flags": {**values, **paths_of(values)},
             "versions": {"tffapps": __version__, "python": platform.python_version(), **versions},
         }  # fmt: skip
 
@@ -165,5 +157,7 @@ def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     return read
 
 
-def _is_path(value: str) -> bool:
-    return value != "" and pathlib.Path(value).exists()
+def paths_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Those of the flags that name a file or folder, absolute: the settings can be run again from anywhere."""
+    given = {name: pathlib.Path(values[name]) for name in ("data", "weights", "cert", "key", "ca") if values[name]}
+    return {name: str(path.resolve()) for name, path in given.items() if path.exists()}
