@@ -11,8 +11,8 @@ from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fedlesam import FedLESAM
 from tffapps.federated.fedyogi import FedYogi
 from tffapps.federated.round import build_round
-from tffapps.federated.training import MEASURED_COLUMNS, train
 from tffapps.runs import Run
+from tffapps.training import MEASURED_COLUMNS, train
 
 ROUNDS = 3
 CLIENTS = [

@@ -15,6 +15,7 @@ import pandas as pd
 from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
+from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Evaluator, Metrics
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
@@ -148,17 +149,18 @@ def _record(run: Run, trial: Trial) -> Record:
 
 def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights of the round that stands for a run, when they are asked for."""
+    # Not of the trial itself: a record would keep its initial weights and test images in memory.
+    chosen, count, averaged = bool(trial.evaluator.chosen_by), len(trial.initial.weights), trial.method.average_from > 0
 
     def read() -> list[np.ndarray]:
-        best = run.kept(BEST) if trial.evaluator.chosen_by else None
+        best = run.kept(BEST) if chosen else None
         if best is not None:
             return best
         checkpoint = run.latest()
         if checkpoint is None:
-            raise FileNotFoundError(f"{run.folder}: no checkpoint")
-        count = len(trial.initial.weights)
+            raise UserError(f"{run.folder}: its checkpoint cannot be read; remove the folder, or use --fresh for all")
         # A mean over rounds is the last part of a state, the weights of its last round are the first.
-        return checkpoint[1][-count:] if trial.method.average_from else checkpoint[1][:count]
+        return checkpoint[1][-count:] if averaged else checkpoint[1][:count]
 
     return read
 

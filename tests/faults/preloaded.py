@@ -5,6 +5,6 @@ import contextlib
 with contextlib.suppress(ImportError):  # the child that needs it will say so
     from tffapps.fedsda import runs as fedsda_runs  # noqa: F401
     from tffapps.fedstyle import runs as fedstyle_runs  # noqa: F401
-    from tffapps.fedtransfer import runs as fedtransfer_runs  # noqa: F401
+    from tffapps.fedtransfer import trials as fedtransfer_trials  # noqa: F401
     from tffapps.fnst import runs as fnst_runs  # noqa: F401
-    from tffapps.plfl import runs as plfl_runs  # noqa: F401
+    from tffapps.plfl import trials as plfl_trials  # noqa: F401

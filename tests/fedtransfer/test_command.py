@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import pathlib
 
@@ -16,8 +18,10 @@ from tests.conftest import largest_difference
 from tests.faults.disk import attempt, small_disk
 from tests.faults.killing import killed
 from tffapps import cli
+from tffapps.app import Common
 from tffapps.data import grains
-from tffapps.fedtransfer import APP, METHODS
+from tffapps.fedtransfer import APP, METHODS, ExchangeSettings, GeneratorSettings
+from tffapps.settings import settings_of
 
 SMOKE = ["--profile", "smoke"]
 METRICS = ["map", "map_std", "mvi", "mvi_std", "ari", "ari_std"]
@@ -169,9 +173,27 @@ def test_a_disk_that_is_full_at_one_stage_after_another(whole, tmp_path, capsys)
 
 def test_a_stored_run_is_run_again_alone(whole):
     (settings,) = whole.glob("runs/fedtransfer-int8-seed0-*/settings.json")
-    values = cli.parse(APP, ["--settings", str(settings)])
-    assert values["methods"] == ("fedtransfer",) and values["generator_precision"] == ("int8",)
-    assert values["results"] == "whole-again" and values["seeds"] == (0,)
+    flags = cli.parse(APP, ["--settings", str(settings)])
+    assert flags[Common].methods == ("fedtransfer",) and flags[ExchangeSettings].generator_precision == ("int8",)
+    assert flags[Common].results == "whole-again" and flags[Common].seeds == (0,)
+
+
+def test_a_flag_is_in_the_keys_of_the_runs_that_depend_on_it(whole):
+    def settings(run):
+        (file,) = whole.glob(f"runs/{run}-seed0-*/settings.json")
+        return json.loads(file.read_text())["key"]["settings"]
+
+    generators = set(settings("fedtransfer-int8")["GeneratorSettings"])
+    assert generators == {field.name for field in dataclasses.fields(GeneratorSettings)}
+    assert "GeneratorSettings" not in settings("fedavg") and settings("fedavg")["TileSettings"] == {"channels": 1}
+    assert "TogetherSettings" in settings("fedavg") and "SeparateSettings" not in settings("fedavg")
+    assert "SeparateSettings" in settings("separate-iron") and "TogetherSettings" not in settings("separate-iron")
+    known = {}
+    for file in whole.glob("runs/*/settings.json"):
+        for kind, values in json.loads(file.read_text())["key"]["settings"].items():
+            known.setdefault(kind, set()).update(values)
+    for kind in APP.settings:
+        assert {each.name for each in settings_of(kind) if each.in_key} <= known.get(kind.__name__, set()), kind
 
 
 @pytest.mark.slow

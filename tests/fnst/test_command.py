@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 
@@ -14,7 +15,9 @@ from tests.applications import check_help, record, working_in
 from tests.conftest import largest_difference
 from tests.faults.killing import killed
 from tffapps import cli
-from tffapps.fnst import APP, METHODS
+from tffapps.app import Common
+from tffapps.fnst import APP, METHODS, SharingSettings
+from tffapps.settings import settings_of
 
 SMOKE = ["--profile", "smoke"]
 METRICS = ["accuracy", "accuracy_std", "macro_f1", "macro_f1_std", "auroc", "auroc_std", "round", "seeds"]
@@ -89,6 +92,24 @@ def test_the_same_command_again_repeats_nothing(whole, here, capsys):
     assert {file.name: file.read_text() for file in whole.glob("*.csv")} == tables
 
 
+def test_a_run_depends_on_the_settings_of_its_own_method(whole):
+    """A flag of style transfer makes fnst new, and nothing else; the attack and the stand-in's size, none."""
+    common = {"FnstSettings", "FedAvg", "Aggregation"}
+    styles = {"GramSettings", "TransferSettings"}
+    expected = {
+        "separate": common | {"AloneSettings"}, "centralised": common | {"AloneSettings"},
+        "fedavg": common | {"FederationSettings"}, "repeated": common | {"FederationSettings"},
+        "fnst": common | {"FederationSettings"} | styles,
+    }  # fmt: skip
+    keys = [json.loads(file.read_text())["key"] for file in whole.glob("runs/*/settings.json")]
+    assert len(keys) == 8
+    for key in keys:
+        assert set(key["settings"]) == expected[key["labels"]["method"]]
+        assert set(key["data"]) == ({"images", "made", "vgg"} if key["labels"]["method"] == "fnst" else {"images"})
+    kept = {(name, field) for key in keys for name, values in key["settings"].items() for field in values}
+    assert kept == {(kind.__name__, each.name) for kind in APP.settings for each in settings_of(kind) if each.in_key}
+
+
 KILLS = {
     "tffapps.data.standin:cv2.imencode": 9,
     "preprocessing.gram_files:save": 3,
@@ -115,11 +136,12 @@ def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(whol
 
 def test_a_stored_run_is_run_again_alone(whole):
     (settings,) = whole.glob("runs/fnst-S2C2-seed0-*/settings.json")
-    values = cli.parse(APP, ["--settings", str(settings)])
-    assert values["methods"] == ("fnst",) and values["augmentations"] == ("S2C2",) and values["rare"] == (2,)
+    flags = cli.parse(APP, ["--settings", str(settings)])
+    assert flags[Common].methods == ("fnst",)
+    assert flags[SharingSettings].augmentations == ("S2C2",) and flags[SharingSettings].rare == (2,)
     (settings,) = whole.glob("runs/fedavg-rare2-seed0-*/settings.json")
-    values = cli.parse(APP, ["--settings", str(settings)])
-    assert values["methods"] == ("fedavg",) and values["seeds"] == (0,) and values["results"] == "whole-again"
+    common = cli.parse(APP, ["--settings", str(settings)])[Common]
+    assert common.methods == ("fedavg",) and common.seeds == (0,) and common.results == "whole-again"
 
 
 def write(folder: pathlib.Path, clients: dict[str, dict[str, int]]) -> pathlib.Path:

@@ -19,8 +19,8 @@ from tests.test_commands import command, environment
 from tffapps import cli
 from tffapps.data import knees, oai
 from tffapps.errors import UserError
-from tffapps.federated.training import MEASURED_COLUMNS
-from tffapps.plfl import APP, data, runs, settings_of, tables
+from tffapps.plfl import APP, data, parameters, trials
+from tffapps.training import MEASURED_COLUMNS
 
 TABLES = ("best", "comparison", "confusion", "models", "poisoning", "pseudo_labels", "rejected", "splits", "times")
 FIGURES = ("accuracy", "confusion", "macro_f1", "poisoning", "pseudo_labels", "steps")
@@ -35,7 +35,7 @@ def working_in(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(os, "cpu_count", lambda: 1)
-        patch.setattr(tables, "models", lambda *arguments: pd.DataFrame({"model": ["left out"]}))
+        patch.setattr(parameters, "table_of", lambda *arguments: pd.DataFrame({"model": ["left out"]}))
         yield folder
     signal.signal(signal.SIGTERM, handler)
 
@@ -48,7 +48,7 @@ def here(place):
 
 def call(*arguments):
     """The work of the command, in this process."""
-    runs.run_all(cli.parse(APP, arguments))
+    trials.run(cli.parse(APP, arguments))
 
 
 @pytest.fixture(scope="module")
@@ -231,14 +231,14 @@ def test_a_truncated_image_is_named_and_left_out(standin, here, tmp_path, capsys
     folder = folder_of(standin, tmp_path / "given")
     bad = min(folder.glob("train/0/*.png"))
     bad.write_bytes(bad.read_bytes()[:-40])
-    values = cli.parse(APP, [*SMALL, "--data", str(folder)])
-    clean = data.load({**values, "data": str(standin)}, settings_of(values), tmp_path / "clean")
-    pool = data.load(values, settings_of(values), tmp_path / "results")
+    flags = cli.parse(APP, [*SMALL, "--data", str(folder)])
+    clean, pool = data.load(flags.replaced(data=str(standin))), data.load(flags)
+    pool.announce(tmp_path / "results")
     assert len(pool.table) == len(clean.table) - 1 and pool.key != clean.key
     assert (pool.name, clean.name) == ("given", "stand-in")
     reasons = pd.read_csv(tmp_path / "results" / "rejected.csv").set_index("path").reason
     assert reasons[str(bad)].startswith("truncated PNG")
-    assert f"{len(reasons)} of 100 images are not used" in capsys.readouterr().err
+    assert f"{len(reasons)} of 100 images cannot be used" in capsys.readouterr().err
 
 
 def manifest_of(standin, target):
@@ -280,9 +280,10 @@ def test_a_manifest_with_classes_of_its_own(standin, here, tmp_path):
 def test_a_manifest_without_subjects_says_so(standin, here, tmp_path, capsys):
     table = oai.read_oai(standin).drop(columns=["subject", "client", "split"])
     table.to_csv(tmp_path / "m.csv", index=False)
-    values = cli.parse(APP, [*SMALL, "--data", str(tmp_path / "m.csv"), "--preprocess", "none"])
-    pool = data.load(values, settings_of(values), tmp_path)
-    assert "no column subject" in capsys.readouterr().err and pool.table.subject.is_unique
+    flags = cli.parse(APP, [*SMALL, "--data", str(tmp_path / "m.csv"), "--preprocess", "none"])
+    pool = data.load(flags)
+    assert capsys.readouterr().err == "" and "no column subject" in " ".join(pool.notes)
+    assert pool.table.subject.is_unique
     (tmp_path / "gone.csv").write_text("path,label\nnothing.png,a\n")
     with pytest.raises(UserError, match=r"a file that does not exist: .*nothing\.png"):
-        data.load({**values, "data": str(tmp_path / "gone.csv")}, settings_of(values), tmp_path)
+        data.load(flags.replaced(data=str(tmp_path / "gone.csv")))

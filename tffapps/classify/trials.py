@@ -10,7 +10,7 @@ import pandas as pd
 from models import classifiers, weights
 from tffapps.app import Common
 from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, data
-from tffapps.data import pipeline
+from tffapps.data import labelled, pipeline
 from tffapps.data.pool import Pool
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
@@ -36,7 +36,7 @@ def run(flags: Flags) -> None:
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
     with open_engine(common.engine, common.certificates()) as engine:
-        pool = local or data.of_sites(engine.sites)
+        pool = local or labelled.of_sites(engine.sites)
         pool.announce(folder)
         study = Study(APP, flags, engine)
         trials = Trials(study, pool)
