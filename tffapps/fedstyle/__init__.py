@@ -180,6 +180,7 @@ APP = App(
     profiles=PROFILES,
     methods=METHODS,
     narrowed=(("study", "studies"),),
+    commands=("query",),
     not_across_sites={},
     server_has_data=True,
 )
