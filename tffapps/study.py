@@ -15,6 +15,7 @@ import pandas as pd
 from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
+from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Evaluator, Metrics
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
@@ -155,7 +156,9 @@ def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
             return best
         checkpoint = run.latest()
         if checkpoint is None:
-            raise FileNotFoundError(f"{run.folder}: no checkpoint")
+            raise UserError(
+                f"{run.folder}: its checkpoint cannot be read; remove the folder to run it again, or use --fresh"
+            )
         count = len(trial.initial.weights)
         # A mean over rounds is the last part of a state, the weights of its last round are the first.
         return checkpoint[1][-count:] if trial.method.average_from else checkpoint[1][:count]
