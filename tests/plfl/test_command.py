@@ -191,7 +191,7 @@ BAD_FLAGS = {
     "images too small": (["--models", "tiny", "--size", "16"], "--size 16: must be 32 or more"),
     "too high a target": (["--target-accuracy", "1.5"], "--target-accuracy 1.5: must be 1 or less"),
     "too many clients": (["--min-clients", "3"], "--min-clients 3: there are only 2 clients"),
-    "no such data": (["--data", "nowhere"], "nowhere: no such folder"),
+    "no such data": (["--data", "nowhere"], "--data nowhere: no such file or folder"),
     "no such weights": ([*SMALL, "--weights", "nothing.h5"], "--weights: nothing.h5"),
 }
 

@@ -99,7 +99,8 @@ def test_no_setting_is_forgotten(pool):
             written.setdefault(name, set()).update(values)
     for owner in APP.settings:
         fields = {each.name for each in settings_of(owner) if each.in_key}
-        assert fields == written.get(owner.__name__, set()), owner
+        (kind,) = [name for name in written if name in (owner.__name__, f"Tested{owner.__name__}")] or [""]
+        assert fields == written.get(kind, set()), owner
 
 
 def test_seed_model_and_share_tell_runs_apart(pool):

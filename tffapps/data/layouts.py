@@ -68,7 +68,7 @@ LAYOUTS = {
     ),
     "centres": Layout("<centre>/<class>/*", Path.is_dir, lambda path, notes: wilds.read_folders(path)),
     "artists": Layout("<artist>/*", Path.is_dir, _artists),
-    "oai": Layout("{train,val,test}/<grade>/*", Path.is_dir, lambda path, notes: oai.read_oai(path)),
+    "oai": Layout("{train,val,test}/<grade>/*", Path.is_dir, oai.read_oai),
     "folders": Layout(
         "<client>/<split>/<class>/*, <split>/<class>/* or <class>/*",
         Path.is_dir,

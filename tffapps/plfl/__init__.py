@@ -20,9 +20,9 @@ from typing import Any
 from models.names import HEADS, NAMES
 from tffapps.app import App
 from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
-from tffapps.federated.tested import TestedFixMatch
 from tffapps.settings import setting
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
@@ -164,7 +164,7 @@ APP = App(
     description="Federated grading of knee X-rays with few labels: CSFL, PLFL, PLFL+ and FSSFL.",
     settings=(
         PlflImages, PlflNetwork, GoldSettings, LocalSettings, CsflSettings, PlflSettings, PlusSettings, TargetSettings,
-        FssflSettings, PoisonSettings, Aggregation, PseudoLabelPlus, TestedFixMatch,
+        FssflSettings, PoisonSettings, Aggregation, PseudoLabelPlus, FixMatch,
     ),
     profiles=PROFILES,
     methods=METHODS,

@@ -15,7 +15,7 @@ import pandas as pd
 
 from preprocessing.knee import KneeRejected, KneeSettings, preprocess_bytes
 from tffapps.app import Common
-from tffapps.data import knees, manifest, oai, standin
+from tffapps.data import knees, layouts, manifest, oai, standin
 from tffapps.data.cache import Rejected, cached_images
 from tffapps.data.pool import STANDIN, Pool
 from tffapps.errors import UserError
@@ -68,15 +68,11 @@ def look(flags: Flags) -> Pool:
 
 def _read(flags: Flags, notes: list[str]) -> tuple[str, pd.DataFrame]:
     """The name of the data for the tables, and what there is."""
-    if not flags[Common].data:
-        size, images = flags[PlflNetwork].size, flags[PlflImages].standin_images
-        source = data_folder() / f"knees-{size}-{images}"
-        knees.write_knees(source, images=images, size=size)
-        return STANDIN, oai.read_oai(source)
-    source = pathlib.Path(flags[Common].data)
-    if source.suffix.lower() != ".csv":
-        return STANDIN if standin.is_standin(source) else source.resolve().name, oai.read_oai(source)
-    table = manifest.load(source, notes)
+    source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(flags)
+    layout = layouts.recognise(source, ("manifest", "oai"))
+    table = layouts.LAYOUTS[layout].read(source, notes)
+    if layout == "oai":
+        return STANDIN if standin.is_standin(source) else source.resolve().name, table
     if not division.is_given(table):
         manifest.check(table.assign(client=manifest.ONLY_CLIENT, split="train"))  # both are decided anew
     if "subject" not in table.columns:
@@ -85,6 +81,11 @@ def _read(flags: Flags, notes: list[str]) -> tuple[str, pd.DataFrame]:
     nameless = table.subject == ""
     table.loc[nameless, "subject"] = table.path[nameless]
     return source.stem, table
+
+
+def _standin(flags: Flags) -> pathlib.Path:
+    size, images = flags[PlflNetwork].size, flags[PlflImages].standin_images
+    return knees.write_knees(data_folder() / f"knees-{size}-{images}", images=images, size=size)
 
 
 def _of_server(table: pd.DataFrame, source: str) -> pd.DataFrame:
