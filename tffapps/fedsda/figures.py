@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tffapps.data.made import stacks
-from tffapps.fedsda.data import Fold
+from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
 from tffapps.fedsda.tables import Results
@@ -25,7 +25,7 @@ def draw_all(folder: pathlib.Path, results: Results) -> None:
     """Every figure that there is something for."""
     fold, data = results.fold, results.what_ran["data"]
     title = f"{data}, {results.what_ran['model']}, {results.what_ran['weights']}"
-    _areas(folder / "auroc.png", results.of_everyone, title)
+    _areas(folder / "auroc.png", [record for record in results.records if record["fold"] == FEDERATION], title)
     if results.stain_models:
         _schedules(folder / "frechet.png", results.stain_models, data)
     if results.stain_models and results.stains is not None:

@@ -35,11 +35,6 @@ class Results:
     quality: PictureQuality | None  # of the sides, where there are several and their images are here
     what_ran: Mapping[str, str]  # data, profile, weights, model
 
-    @property
-    def of_everyone(self) -> list[Record]:
-        """The records of classifiers that no centre was left out of."""
-        return [record for record in self.records if record["fold"] == FEDERATION]
-
 
 def write_all(folder: pathlib.Path, results: Results) -> None:
     """Every table that there is something for; prints the scores."""

@@ -26,7 +26,7 @@ from tffapps.fedsda import (
     data,
     figures,
     tables,
-)  # fmt: skip
+)
 from tffapps.fedsda.alignments import (
     Aligned,
     Alignment,
@@ -34,7 +34,7 @@ from tffapps.fedsda.alignments import (
     StainAlignment,
     StyleAlignment,
     Unaligned,
-)  # fmt: skip
+)
 from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModels
@@ -68,7 +68,7 @@ def _results(study: Study, placement: Placement) -> Results:
     folds = data.folds(pool, flags)
     whole = folds[0]
     stain_models = StainModels(study, placement)
-    # Both now, so that a missing file of weights is not found out after an hour.
+    # All of these now, so that a missing file of weights is not found out after an hour.
     alignments = {side: _alignment(side, study, placement, stain_models) for side in sides}
     classifiers = Classifiers(study, pool, alignments)
     pictures = PictureEvaluator(flags[QualitySettings]) if len(sides) > 1 and not pool.at_sites else None
