@@ -42,7 +42,7 @@ class Here:
 class AtSites:
     """A site's classes are its artists; --data is the public pictures, the server's."""
 
-    cloaks: Cloaks | None = None
+    cloaks: Cloaks | None = None  # there is nothing here to be cloaked
 
     def __init__(self, server: Pool, flags: Flags, sites: published.Sites) -> None:
         pool = with_sites(server, sites)
