@@ -16,14 +16,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow_federated as tff
-from tensorflow_federated.python.common_libs.structure import Struct
 
 from tffapps.engine import lowering, remote, site_jobs
 from tffapps.engine.client_work import ClientWork
-from tffapps.engine.in_process import ClientError, Fold, InProcessContext, OneClient, Run
+from tffapps.engine.in_process import ClientError, ClientValues, Fold, InProcessContext, Run
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
-from tffapps.engine.values import HERE, AtClients, Spill, egest, ingest
+from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
 from tffapps.errors import UserError
 from tffapps.wire import certificate_checks
 from tffapps.wire.certificates import Certificates
@@ -105,9 +104,7 @@ class SitesContext(InProcessContext):
 class _SitesRun(Run):
     """One invocation of one computation."""
 
-    def __init__(
-        self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None = None
-    ) -> None:
+    def __init__(self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> None:
         super().__init__(context, plan, parameter, clients, spill)
         self._sites = context
         self._links = [None if name == HERE else context.link(name) for name in _sites(parameter, clients)]
@@ -136,8 +133,7 @@ class _SitesRun(Run):
                 for fold in folds:
                     fold.add(work.folded(fold.name, answer))
                 for name in kept:
-                    value = work.kept(name, answer)
-                    self._put_away(name, OneClient(self, client)[name] if value is None else value)
+                    self._keep(name, work.kept(name, answer))
             except Exception as error:
                 concurrent.futures.wait(answers)  # sites do one thing at a time
                 raise ClientError(client, error) from error
@@ -153,20 +149,20 @@ class _SitesRun(Run):
         for client, link in enumerate(self._links):
             if link is None:
                 answers[client].set_result(None)
-        anyone = OneClient(self, 0)
+        anyone = ClientValues(self, 0)
         same = {
-            index: remote.serialized(anyone.evaluate(one.block), one.type)
-            for index, one in enumerate(work.inputs)
-            if one.same_for_all
+            index: remote.serialized(anyone.evaluate(each.block), each.type)
+            for index, each in enumerate(work.inputs)
+            if each.same_for_all
         }
 
         def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future]]) -> None:
             for client, answer in pending:
                 try:
-                    values = OneClient(self, client)
+                    values = ClientValues(self, client)
                     given = [
-                        same[index] if index in same else remote.serialized(values.evaluate(one.block), one.type)
-                        for index, one in enumerate(work.inputs)
+                        same[index] if index in same else remote.serialized(values.evaluate(each.block), each.type)
+                        for index, each in enumerate(work.inputs)
                     ]
                     answer.set_result(link.evaluate(work.computation, remote.struct(given), work.type.result))
                 except BaseException as error:
@@ -192,17 +188,17 @@ class _AtOneSite(tff.framework.SyncContext):
 
 def _sites(parameter: Any, clients: int) -> list[str]:
     """Where each client's work is to be done: what is written on its data."""
-    found: list[set[str]] = [set() for _ in range(clients)]
+    sites: list[set[str]] = [set() for _ in range(clients)]
     for argument in _at_clients(parameter):
         for client, site in enumerate(argument.sites):
             if site is not None:
-                found[client].add(site)
-    for client, names in enumerate(found):
+                sites[client].add(site)
+    for client, names in enumerate(sites):
         if len(names) != 1:
             several = ", ".join(sorted(name or "here" for name in names))
             what = f"data of several sites: {several}" if names else "no data that says at which site"
             raise ValueError(f"client {client} has {what}")
-    return [next(iter(names)) for names in found]
+    return [next(iter(names)) for names in sites]
 
 
 def _at_clients(value: Any) -> Iterator[AtClients]:

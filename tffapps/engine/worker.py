@@ -13,7 +13,8 @@ import grpc
 import tensorflow_federated as tff
 
 from tffapps.engine import lowering
-from tffapps.engine.values import made
+from tffapps.engine.context import EngineContext
+from tffapps.engine.values import materialised
 from tffapps.engine.worker_process import WorkerProcess
 from tffapps.wire import grpc_options
 
@@ -24,7 +25,7 @@ class _WorkerDied(RuntimeError):
     pass
 
 
-class WorkerContext(tff.framework.SyncContext):
+class WorkerContext(EngineContext):
     """Forwards to a worker; one that died is replaced, and the computation, which keeps no state, begins again."""
 
     def __init__(self, start_timeout: float = 30.0) -> None:
@@ -41,7 +42,7 @@ class WorkerContext(tff.framework.SyncContext):
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         if not self.process.is_alive():
             self._restart()
-        arg = made(arg)
+        arg = materialised(arg)
         try:
             return self._watched(comp, arg)
         except _WorkerDied:
