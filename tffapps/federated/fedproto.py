@@ -4,7 +4,7 @@ A client trains its own model with cross-entropy + weight · the mean squared di
 prototype of its class, then sends the sums of its embeddings by class; the server's prototypes are the means over all
 images of a class. The first round has none: cross-entropy only. A class that nobody has in a round keeps its prototype.
 
-There is no global model: what is to be judged are the clients' own (`training.kept_weights`), or the distance of their
+There is no global model: what is to be judged are the clients' own (`Trained.kept`), or the distance of their
 embeddings to the prototypes. Unlike in the paper all clients have the same network, and begin with the same weights.
 With weight 0 every client trains alone.
 """
