@@ -47,7 +47,7 @@ def crossing(round_):
         for child in block.children():
             visit(child)
 
-    visit(lowering.to_call_dominant(round_.next))
+    visit(lowering.to_call_dominant(round_.computation))
     assert down and up
     return [shapes(kinds) for kinds in (down, up)]
 

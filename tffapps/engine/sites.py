@@ -40,7 +40,7 @@ class SitesContext(InProcessContext):
         self._lock = threading.Lock()  # sites may be asked from several threads
         certificate_checks.check(certificates, "coordinator")
         links = [SiteLink(address, certificates) for address in addresses]
-        self._close_all = lambda: _at_once([link.close for link in links])
+        self._all_links = links  # also while they are not connected
         try:
             failures = _at_once([link.connect for link in links])
             for error in failures:
@@ -95,7 +95,7 @@ class SitesContext(InProcessContext):
         return sum(sent for sent, _ in pairs), sum(received for _, received in pairs)
 
     def close(self) -> None:
-        self._close_all()
+        _at_once([link.close for link in self._all_links])
 
     def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
         return _SitesRun(self, plan, parameter, clients, spill)
@@ -140,12 +140,12 @@ class _SitesRun(Run):
             answers[client] = concurrent.futures.Future()  # drops what was folded
             answers[client].set_result(None)
 
-    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future]:
+    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future[Any]]:
         """Sends every client's work to its site; clients of one site come one after the other.
 
         Of a client whose work is done here there is nothing to wait for.
         """
-        answers: list[concurrent.futures.Future] = [concurrent.futures.Future() for _ in range(self._clients)]
+        answers: list[concurrent.futures.Future[Any]] = [concurrent.futures.Future() for _ in range(self._clients)]
         for client, link in enumerate(self._links):
             if link is None:
                 answers[client].set_result(None)
@@ -156,7 +156,7 @@ class _SitesRun(Run):
             if each.same_for_all
         }
 
-        def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future]]) -> None:
+        def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future[Any]]]) -> None:
             for client, answer in pending:
                 try:
                     values = ClientValues(self, client)

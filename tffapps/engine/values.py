@@ -157,7 +157,7 @@ def _array(value: Any, value_type: tff.TensorType) -> np.ndarray:
     return array.astype(dtype, copy=False)
 
 
-def _widens(given: np.dtype, wanted: np.dtype) -> bool:
+def _widens(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     """Whether values of one dtype become those of another without loss, and are of the same kind."""
     return _KINDS.get(given.kind) == _KINDS.get(wanted.kind) and np.can_cast(given, wanted)
 

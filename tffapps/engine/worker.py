@@ -6,7 +6,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
@@ -51,7 +51,7 @@ class WorkerContext(EngineContext):
 
     def _watched(self, comp: tff.Computation, arg: Any) -> Any:
         """The result, or `_WorkerDied`: left alone, TFF would ask a dead worker again and again, for ever."""
-        answer: concurrent.futures.Future = concurrent.futures.Future()
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
         def ask() -> None:
             try:
@@ -95,7 +95,7 @@ def remote_context(
     """A context that runs computations on the worker at the other end of a channel."""
     stub = tff.framework.RemoteExecutorGrpcStub(connection)
 
-    def executor_for(cardinalities):
+    def executor_for(cardinalities: Mapping[Any, int]) -> tff.framework.RemoteExecutor:
         executor = tff.framework.RemoteExecutor(stub)
         executor.set_cardinalities({tff.CLIENTS: 0, **cardinalities})
         return executor
