@@ -30,9 +30,9 @@ from tffapps.settings import settings_of
 
 __all__ = [
     "app",
-    "smoke_arguments",
     "run_folders",
     "smoke",
+    "smoke_arguments",
     "test_a_mistake_is_one_clear_line",
     "test_a_stored_run_is_run_again_alone",
     "test_every_setting_is_in_the_key_of_a_run_that_depends_on_it",

@@ -6,7 +6,9 @@ What a system of your own needs is here by name; each is imported when it is fir
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,3 +50,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+@atexit.register
+def _replace_default_context() -> None:
+    """Before Python takes its modules apart: TFF's own default context needs some of them to end."""
+    if "tensorflow_federated" in sys.modules:
+        from tffapps.engine import replace_default_context
+
+        replace_default_context()

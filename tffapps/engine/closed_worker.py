@@ -52,7 +52,7 @@ class ClosedWorker:
         certificates: Certificates | None = None,
         restart: bool = False,
         allow_open: bool = False,
-        log: IO | None = None,
+        log: IO[Any] | None = None,
         remove: pathlib.Path | None = None,
         start_timeout: float = 30.0,
     ) -> None:

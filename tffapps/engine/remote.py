@@ -14,9 +14,9 @@ from typing import Any
 import grpc
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.proto.v0 import computation_pb2, executor_pb2, executor_pb2_grpc
 
 from tffapps.engine import answers
+from tffapps.engine.tff_internals import computation_pb2, executor_pb2, executor_pb2_grpc
 from tffapps.engine.values import Struct, ingest
 
 _SECONDS_BETWEEN_LOOKS = 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def _check_time(flag: str, file: str, certificate: x509.Certificate, now: dateti
 
 def _leads_to(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:
     """Whether each certificate is signed by the next, and some authority signed the last."""
-    links = all(_signed(one, by) for one, by in zip(chain, chain[1:]))
+    links = all(_signed(one, by) for one, by in itertools.pairwise(chain))
     return links and any(_signed(chain[-1], authority) or chain[-1] == authority for authority in authorities)
 
 
