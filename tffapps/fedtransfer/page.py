@@ -16,7 +16,7 @@ PAGE = Section(
             "Federations",
             "“repeated” is our control: every client has its own tiles twice, as many as with FedTransfer.",
         ),
-        Table("trained_longer.csv", "Federations trained longer", "30 rounds instead of 7, otherwise the same."),
+        Table("trained_longer.csv", "Federations trained longer", "30 rounds instead of 5, otherwise the same."),
         Table("table2_separate_centralised.csv", "Each client alone, and all tiles in one place"),
         Table("generator_precision.csv", "Generators sent in fewer bits"),
         Table("bytes.csv", "What crosses the network in one run, all clients together", in_bytes=("total",)),
