@@ -19,8 +19,6 @@ A round is built once and serves every cohort: separate training is a federation
 a federation of one client with all the data.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The figures of `results/fedsda/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 
@@ -9,13 +7,12 @@ import cv2
 import numpy as np
 import pandas as pd
 
+from tffapps import Canvas, Record
 from tffapps.data.made import stacks
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
 from tffapps.fedsda.tables import Results
-from tffapps.figures import Canvas
-from tffapps.study import Record
 
 _DOTS = 200  # of each client in a scatter
 _SEED = 0

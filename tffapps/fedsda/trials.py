@@ -1,21 +1,27 @@
 """The work behind `tffapps.fedsda`: patches → stains → stain model → images of each side → classifiers → tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from sklearn.metrics import average_precision_score
 
-from tffapps.app import Common
-from tffapps.classifier import Classifier
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
-from tffapps.errors import UserError
+from tffapps import (
+    METHODS,
+    Aggregation,
+    Classifier,
+    Common,
+    Flags,
+    Metrics,
+    Network,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Study,
+    Trial,
+    UserError,
+    name_of,
+    open_engine,
+)
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.methods import METHODS
 from tffapps.fedsda import (
     APP,
     METRICS,
@@ -42,10 +48,6 @@ from tffapps.fedsda.placement import AtSites, Here, Placement
 from tffapps.fedsda.quality import PictureEvaluator
 from tffapps.fedsda.stain_source import distances_between
 from tffapps.fedsda.tables import Results
-from tffapps.inputs import Network
-from tffapps.runs import name_of
-from tffapps.settings import Flags
-from tffapps.study import Study, Trial
 
 
 def run(flags: Flags) -> None:

@@ -1,7 +1,5 @@
 """Its section of the page."""
 
-from __future__ import annotations
-
 from tffapps.report.section import Section, Table
 
 PAGE = Section(
@@ -19,7 +17,7 @@ PAGE = Section(
         Table(
             "trained_longer.csv",
             "Federations trained longer",
-            "30 rounds instead of 7, otherwise the same.",
+            "30 rounds instead of 5, otherwise the same.",
             flag="--rounds 30",
         ),
         Table("table2_separate_centralised.csv", "Each client alone, and all tiles in one place"),

@@ -1,7 +1,5 @@
 """Certificate files, looked at before they are used: what is wrong with one is said in a line that names it."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ a cable is gone the kernel's own probes find out within seconds. How long the wo
 pings of gRPC's own would be refused by a worker that is busy for minutes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 import threading
