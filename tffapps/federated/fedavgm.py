@@ -6,6 +6,7 @@ With server momentum 0 and server rate 1 it is FedAvg.
 import dataclasses
 from typing import Any, ClassVar
 
+from tffapps.federated.lazy import tff
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
@@ -18,7 +19,5 @@ class FedAvgM(Method):
     server_momentum: float = setting(0.9, "server momentum (Hsu et al. 2019, section 4)", least=0, below=1)
 
     def server_optimizer(self) -> Any:
-        import tensorflow_federated as tff
-
         momentum = self.server_momentum or None
         return tff.learning.optimizers.build_sgdm(self.server_learning_rate, momentum=momentum)

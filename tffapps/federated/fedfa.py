@@ -16,14 +16,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import np, tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    import tensorflow as tf
 
     from tffapps.federated.local import ClientContext, ClientResult, Tensors
     from tffapps.federated.portable import Scratch
@@ -49,26 +47,19 @@ class FedFA(Method):
 
     def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """A random key, and for each stage the variances over clients of means and of deviations."""
-        import numpy as np
 
         key = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
         return [key, *(np.ones(count, np.float32) for count in _channels(task.model) for _ in Moments._fields)]
 
     def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
         """For each stage the averages of means, their squares, and the same of deviations."""
-        import tensorflow as tf
-
         return [tf.TensorSpec([count], tf.float32) for count in _channels(task.model) for _ in range(4)]
 
     def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
-        import tensorflow as tf
-
         key = tf.random.experimental.stateless_fold_in(memory[0], _NEXT_ROUND, alg="philox")
         return [key, *(tf.nn.relu(square - mean**2) for mean, square in zip(sent[0::2], sent[1::2]))]
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
-        import tensorflow as tf
-
         from models.stages import segments, stages_of
         from tffapps.federated.portable import scratch_like
 
@@ -100,8 +91,6 @@ class FedFA(Method):
         average.assign(self.fa_momentum * average.read() + (1 - self.fa_momentum) * value)
 
     def sometimes_augmented(self, x: tf.Tensor, moments: Moments, over_clients: Moments, key: tf.Tensor) -> tf.Tensor:
-        import tensorflow as tf
-
         draw, *noise = tf.unstack(tf.random.experimental.stateless_split(key, 3, alg="philox"))
 
         def augmented() -> tf.Tensor:
@@ -115,8 +104,6 @@ class FedFA(Method):
 
 def moments_of(x: tf.Tensor) -> Moments:
     """Of feature maps (images, height, width, channels)."""
-    import tensorflow as tf
-
     mean, variance = tf.nn.moments(x, axes=[1, 2])
     return Moments(mean, tf.sqrt(variance + EPSILON))
 
@@ -135,8 +122,6 @@ def _over_space(values: tf.Tensor) -> tf.Tensor:
 
 def _spread(values: tf.Tensor, over_clients: tf.Tensor) -> tf.Tensor:
     """Deviation (channels) of the noise for `values` (images, channels), more where clients differ more."""
-    import tensorflow as tf
-
     share = 1 / (1 + 1 / (over_clients + EPSILON))
     gamma = share / tf.reduce_mean(share)
     count = tf.cast(tf.shape(values)[0], values.dtype)
@@ -145,7 +130,6 @@ def _spread(values: tf.Tensor, over_clients: tf.Tensor) -> tf.Tensor:
 
 
 def _folded(key: tf.Tensor, *numbers: tf.Tensor | int) -> tf.Tensor:
-    import tensorflow as tf
 
     for number in numbers:
         key = tf.random.experimental.stateless_fold_in(key, number, alg="philox")

@@ -17,14 +17,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tffapps.federated.lazy import np, tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    import tensorflow as tf
 
     from tffapps.federated.local import ClientContext, ClientResult, LossAndGradients, Tensors
     from tffapps.federated.task import Task

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import EmbeddingMethod, Means, TrainingAndOnce
+from tffapps.federated.lazy import np, tf
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    import tensorflow as tf
 
     from tffapps.federated.local import ClientContext, ClientResult, Tensors
     from tffapps.federated.task import Task
@@ -50,7 +48,6 @@ class FedProto(EmbeddingMethod):
 
     def loss(self, task: Task, prototypes: Means) -> Any:
         """(labels, embeddings, outputs) -> the loss of each example."""
-        import tensorflow as tf
 
         def loss(labels: tf.Tensor, vectors: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             distances = embeddings.mean_squares(vectors, tf.gather(prototypes.values, labels))

@@ -11,12 +11,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tffapps.federated.local import LossAndGradients, Tensors
 
 

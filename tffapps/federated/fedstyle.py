@@ -25,13 +25,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import ClassSums, EmbeddingMethod, Means, TrainingAndOnce
+from tffapps.federated.lazy import np, tf
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    import tensorflow as tf
 
     from tffapps.federated.local import ClientContext, ClientResult, Tensors
     from tffapps.federated.task import Task
@@ -102,8 +100,6 @@ class FedStyle(EmbeddingMethod):
 
 def contrast_of(labels: tf.Tensor, vectors: tf.Tensor, held: Means, told: Means) -> tf.Tensor:
     """Eq. 3 and 6 of a batch's styles, averaged over the classes in it for which there is any style."""
-    import tensorflow as tf
-
     styles = _styles(labels, vectors, held)
     return embeddings.masked_mean(
         contrast(styles.values, held, told), styles.there * tf.maximum(held.there, told.there)
@@ -115,8 +111,6 @@ def contrast(styles: tf.Tensor, held: Means, told: Means) -> tf.Tensor:
 
     Σ_j (e^cos(m_i, m'_j) + e^cos(m_i, ḡ_j)) / (e^cos(m_i, m'_i) + e^cos(m_i, ḡ_i)), j over all classes, i included.
     """
-    import tensorflow as tf
-
     terms = sum(tf.exp(embeddings.cosines(styles, means.values)) * means.there for means in (held, told))
     return tf.math.divide_no_nan(tf.reduce_sum(terms, axis=1), tf.linalg.diag_part(terms))
 

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, ClassVar
 
+from tffapps.federated.lazy import tff
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
@@ -19,8 +20,6 @@ class FedYogi(Method):
     yogi_epsilon: float = setting(1e-3, "adaptivity, tau (Reddi et al. 2021)", above=0)
 
     def server_optimizer(self) -> Any:
-        import tensorflow_federated as tff
-
         return tff.learning.optimizers.build_yogi(
             self.yogi_learning_rate,
             beta_1=self.yogi_beta1,

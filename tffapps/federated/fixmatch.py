@@ -11,12 +11,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tffapps.federated.local import ClientContext, ClientResult
     from tffapps.federated.task import Task
 
@@ -30,8 +29,6 @@ class PartlyLabelledData(NamedTuple):
 
     @classmethod
     def spec(cls, batches: Any) -> PartlyLabelledData:
-        import tensorflow as tf
-
         images, _ = batches
         pairs = tf.data.DatasetSpec((images, images))
         return cls(tf.data.DatasetSpec(batches), pairs, tf.TensorSpec([], tf.int32))
@@ -48,8 +45,6 @@ class FixMatch(Method):
         return ("unlabelled", "confident")
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
-        import tensorflow as tf
-
         from tffapps.federated import local
 
         del site
@@ -85,7 +80,5 @@ class FixMatch(Method):
 
     def pseudo_labels(self, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Labels and 1.0 where the model is sure enough of them, from predictions of the weak view."""
-        import tensorflow as tf
-
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return labels, tf.cast(tf.reduce_max(probabilities, axis=-1) >= self.tau, tf.float32)

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import EmbeddingMethod, TrainingAndOnce
+from tffapps.federated.lazy import np, tf
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    import tensorflow as tf
 
     from tffapps.federated.finch import Clusters
     from tffapps.federated.local import ClientContext, ClientResult, Tensors
@@ -44,7 +42,6 @@ class FPL(EmbeddingMethod):
 
     def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The cluster prototypes: room for as many as the clients of a round can have."""
-        import numpy as np
 
         from tffapps.federated.finch import most_clusters
 
@@ -76,8 +73,6 @@ class FPL(EmbeddingMethod):
         return loss
 
     def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
-        import tensorflow as tf
-
         from tffapps.federated.finch import cluster_means
 
         values, there = (_by_class(rows, task.clients) for rows in sent)
@@ -90,8 +85,6 @@ class FPL(EmbeddingMethod):
 
 def contrast(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters, temperature: float) -> tf.Tensor:
     """InfoNCE of each example with the cluster prototypes, 0 where its class has none: (batch)."""
-    import tensorflow as tf
-
     classes, most, size = clusters.means.shape
     logits = embeddings.cosines(vectors, tf.reshape(clusters.means, [classes * most, size])) / temperature
     there = tf.reshape(clusters.there, [classes * most]) > 0
@@ -103,8 +96,6 @@ def contrast(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters, temperat
 
 def distance(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters) -> tf.Tensor:
     """Mean squared distance of each example to the unbiased prototype of its class, 0 where there is none: (batch)."""
-    import tensorflow as tf
-
     counts = tf.reduce_sum(clusters.there, axis=1, keepdims=True)
     unbiased = tf.math.divide_no_nan(tf.reduce_sum(clusters.means, axis=1), counts)  # absent ones are zeros
     squares = embeddings.mean_squares(vectors, tf.gather(unbiased, labels))
@@ -112,15 +103,12 @@ def distance(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters) -> tf.Te
 
 
 def _has_any(labels: tf.Tensor, clusters: Clusters) -> tf.Tensor:
-    import tensorflow as tf
 
     return tf.gather(tf.reduce_any(clusters.there > 0, axis=1), labels)
 
 
 def _by_class(rows: tf.Tensor, clients: int) -> tf.Tensor:
     """(clients that took part, classes, …) as (classes, clients, …), filled up with zeros."""
-    import tensorflow as tf
-
     missing = clients - tf.shape(rows)[0]
     with tf.control_dependencies([tf.debugging.assert_non_negative(missing, "build_round was told of fewer clients")]):
         padded = tf.pad(rows, [[0, missing], *([0, 0] for _ in rows.shape[1:])])

@@ -8,13 +8,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tffapps.federated.lazy import np, tf, tff
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
-    import tensorflow as tf
 
     from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients, Tensors
     from tffapps.federated.optimizers import LocalOptimizer
@@ -48,8 +46,6 @@ class Method:
 
     def client_optimizer(self) -> LocalOptimizer:
         """Its state begins anew every round."""
-        import tensorflow_federated as tff
-
         from tffapps.federated.optimizers import Adam, Functional
 
         if self.optimizer == "sgd":
@@ -142,6 +138,4 @@ class Method:
 
     def server_optimizer(self) -> Any:
         """Takes the negative mean update of the trained weights for a gradient; SGD with rate 1 is FedAvg."""
-        import tensorflow_federated as tff
-
         return tff.learning.optimizers.build_sgdm(1.0)

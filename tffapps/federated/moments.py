@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-    import tensorflow_federated as tff
+from tffapps.federated.lazy import tf, tff
 
 
 class Moments(NamedTuple):
@@ -28,8 +26,6 @@ def federated_moments(tables: Sequence[Any], dimensions: int) -> Moments:
 
 @functools.cache
 def _computation(dimensions: int) -> tff.Computation:
-    import tensorflow as tf
-    import tensorflow_federated as tff
 
     nothing = np.float64(0), np.zeros(dimensions), np.zeros(dimensions)
 

@@ -15,12 +15,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tffapps.federated.local import ClientContext, ClientResult
     from tffapps.federated.task import Task
 
@@ -39,8 +38,6 @@ class UnlabelledData(NamedTuple):
     @classmethod
     def spec(cls, batches: Any) -> UnlabelledData:
         """What a task's `client_spec` has to be, for batches of this element spec."""
-        import tensorflow as tf
-
         dataset, numbers = tf.data.DatasetSpec(batches), tf.TensorSpec([None], tf.float32)
         truth, epochs = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)
         return cls(dataset, dataset, dataset, truth, epochs, numbers, numbers)
@@ -61,7 +58,6 @@ class PseudoLabel(Method):
         return counts + tuple(f"{what}_{i}_{j}" for what in ("test", "truth") for i in classes for j in classes)
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
-        import tensorflow as tf
 
         from tffapps.federated import local
 
@@ -93,7 +89,6 @@ class PseudoLabel(Method):
         return done._replace(extras=tuple(tf.unstack(tf.concat(extras, axis=0))))
 
     def _steps(self, trained: tf.Tensor, data: UnlabelledData) -> tf.Tensor:
-        import tensorflow as tf
 
         images = data.epochs * tf.reduce_sum(tf.cast(trained, tf.int32))
         return -(-images // self.pseudo_batch)
@@ -108,15 +103,11 @@ class PseudoLabel(Method):
 
     def choose(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
         """Which images are kept: bool (images)."""
-        import tensorflow as tf
-
         del prior
         return tf.reduce_max(probabilities, axis=-1) >= self.threshold
 
     def loss(self, task: Task, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
         """(rows, outputs) -> the loss of each example."""
-        import tensorflow as tf
-
         del prior
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return lambda rows, outputs: task.loss(tf.gather(labels, rows), outputs)
@@ -127,7 +118,6 @@ def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -
 
     A row that never came (an unreadable file) is all zeros.
     """
-    import tensorflow as tf
 
     classes = model.output_shape[-1]
 
@@ -143,7 +133,6 @@ def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -
 
 def relative_ranks(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     """Where each kept image stands in a random order of them, from 0 to just under 1."""
-    import tensorflow as tf
 
     order = tf.argsort(tf.where(kept, draw, tf.fill(tf.shape(draw), 2.0)), stable=True)
     rank = tf.math.invert_permutation(order)
@@ -152,7 +141,6 @@ def relative_ranks(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
 
 def per_class(labels: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
     """How many of the masked images have each label: float32 (classes)."""
-    import tensorflow as tf
 
     classes = probabilities.shape[-1]
     counts = tf.math.bincount(tf.boolean_mask(labels, mask), minlength=classes, maxlength=classes)
@@ -160,7 +148,6 @@ def per_class(labels: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> t
 
 
 def _confusion(labels: tf.Tensor, predicted: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
-    import tensorflow as tf
 
     classes = probabilities.shape[-1]
     counts = tf.math.confusion_matrix(

@@ -21,12 +21,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.pseudo_label import PseudoLabel
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from tffapps.federated.optimizers import LocalOptimizer
     from tffapps.federated.task import Task
 
@@ -40,7 +39,6 @@ class GoldData(NamedTuple):
 
     @classmethod
     def spec(cls, batches: Any) -> GoldData:
-        import tensorflow as tf
 
         return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32))
 
@@ -67,7 +65,6 @@ class PseudoLabelPlus(PseudoLabel):
         return self.plus_train_share
 
     def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
-        import tensorflow as tf
 
         if not self.alignment:
             return probabilities
@@ -76,7 +73,6 @@ class PseudoLabelPlus(PseudoLabel):
         return tf.math.divide_no_nan(scaled, tf.reduce_sum(scaled, axis=-1, keepdims=True))
 
     def choose(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
-        import tensorflow as tf
 
         if not self.keep:
             return super().choose(probabilities, prior)
@@ -89,7 +85,6 @@ class PseudoLabelPlus(PseudoLabel):
         return rank < tf.gather(quota, labels)
 
     def loss(self, task: Task, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
-        import tensorflow as tf
 
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         weights = self._weights(prior)
@@ -105,7 +100,6 @@ class PseudoLabelPlus(PseudoLabel):
         return loss
 
     def server_work(self, task: Task, data: Any) -> None:
-        import tensorflow as tf
 
         from tffapps.federated import local
 
@@ -119,7 +113,5 @@ class PseudoLabelPlus(PseudoLabel):
 
     def _weights(self, prior: tf.Tensor) -> tf.Tensor:
         """Of each class in the loss; their mean over the gold images is 1."""
-        import tensorflow as tf
-
         raw = tf.math.divide_no_nan(1.0, prior) ** self.class_weights
         return raw / tf.reduce_sum(prior * raw)

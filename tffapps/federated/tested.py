@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fixmatch import FixMatch
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ class DataAndTest(NamedTuple):
 
     @classmethod
     def spec(cls, training: Any, batches: Any) -> DataAndTest:
-        import tensorflow as tf
 
         return cls(training, tf.data.DatasetSpec(batches))
 
@@ -40,7 +40,6 @@ class Tested(Method):
         return (*super().report_columns(task), *(f"test_{i}_{j}" for i in classes for j in classes))
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
-        import tensorflow as tf
 
         from tffapps.federated import local
 
