@@ -11,6 +11,7 @@ The smoke run is made once for the file (`smoke`), its own tests may use it as w
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -55,12 +56,18 @@ def smoke(app, place) -> pathlib.Path:
 
 
 def test_help_does_not_wait_for_tensorflow(app):
-    code = PROBE.format(module=app.package)
+    code = PROBE.format(module="tffapps").replace('["x", ', f'["x", "{app.name}", ')
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=60
-    )
+        [sys.executable, "-c", code], env={**environment(), **_search_path()}, capture_output=True, text=True,
+        check=True, timeout=60,
+    )  # fmt: skip
     assert "usage: " in done.stdout and "--min-clients" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def _search_path() -> dict[str, str]:
+    """Where this process finds systems that lie beside the package."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (environment()["PYTHONPATH"], os.environ.get("PYTHONPATH"))))}
 
 
 def test_every_table_of_its_section_is_there_and_says_what_ran(app, smoke):

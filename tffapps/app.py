@@ -72,6 +72,7 @@ class App:
     settings: tuple[type, ...]  # dataclasses whose fields become flags, beside those of Common
     profiles: dict[str, dict[str, Any]]
     methods: tuple[str, ...]
+    commands: tuple[str, ...] = ()  # modules with a `main(arguments)` of their own: tffapps fedstyle query …
     default_profile: str = "demo"
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from
     not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all

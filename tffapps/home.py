@@ -14,3 +14,8 @@ def data_folder() -> pathlib.Path:
 def cache_folder() -> pathlib.Path:
     """What can be made again: features, aligned images, generators."""
     return data_folder() / "cache"
+
+
+def sites_folder() -> pathlib.Path:
+    """What the sites on this machine have prepared for coordinators."""
+    return data_folder() / "sites"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tffapps.federated.training import train
 
 from models import classifiers
 from tests.conftest import dataset, largest_difference
@@ -14,7 +15,6 @@ from tffapps.federated.fedfa import FedFA, Moments, augment, moments_of
 from tffapps.federated.local import ClientContext
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
-from tffapps.federated.training import train
 from tffapps.runs import Run
 
 RATE = 0.1

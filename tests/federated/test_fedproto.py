@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from tffapps.federated.training import kept_weights, train
 
 from tests.conftest import largest_difference
 from tests.federated.embedded import CLASSES, RATE, SIZE, START, arrays, dataset, fedavg, played, style_by_hand, task
@@ -13,7 +14,6 @@ from tffapps.federated.cohort import Client
 from tffapps.federated.embeddings import Means
 from tffapps.federated.fedproto import FedProto
 from tffapps.federated.round import build_round
-from tffapps.federated.training import kept_weights, train
 from tffapps.runs import Run
 
 DATA = [dataset(0, classes=(0, 1)), dataset(1, 8, classes=(0, 2))]

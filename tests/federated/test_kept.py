@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from tffapps.federated.training import MEASURED_COLUMNS, train
 
 from tests.conftest import largest_difference
 from tests.federated.line import SPEC, START, task
@@ -20,7 +21,6 @@ from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task
 from tffapps.federated.tested import DataAndTest, Tested
-from tffapps.federated.training import MEASURED_COLUMNS, train
 from tffapps.runs import Run
 
 

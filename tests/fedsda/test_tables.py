@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pandas as pd
 import pytest
+from tffapps.fedsda.runs import Record
 
 from models import stain_diffusion
 from preprocessing.stain import REFERENCE, StainSettings
@@ -17,7 +18,6 @@ from tffapps.fedsda import METHODS, METRICS, SIDES, paper, tables
 from tffapps.fedsda.data import FEDERATION, Fold, Pool
 from tffapps.fedsda.diffusion import Learned
 from tffapps.fedsda.placement import OneMachine
-from tffapps.fedsda.runs import Record
 from tffapps.fedsda.stains import Stains
 
 # Table 2 of the paper, typed from it, in percent: C17 AUROC, A22 AUROC, A22 AUPRC; without and with FedSDA.

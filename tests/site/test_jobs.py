@@ -20,38 +20,35 @@ from tffapps.wire.messages import Message
 
 
 @pytest.fixture
-def chores_of_tests(monkeypatch, tmp_path):
-    """A module that any process of this test finds, and the jobs in it."""
-    (tmp_path / "chores_of_tests.py").write_text(
-        "import numpy as np\n"
-        "from tffapps.wire.jobs import link_all, rows_asked\n"
+def registered(monkeypatch, tmp_path):
+    """A system of this test and its jobs, found by every process that is started."""
+    package = tmp_path / "counting"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from tffapps.app import App\n"
+        "APP = App('counting', __name__, '', '', (), {'demo': {}}, ())\n"
+    )  # fmt: skip
+    (package / "jobs.py").write_text(
+        "from tffapps.site.jobs import link_all, rows_asked\n"
         "from tffapps.wire.messages import Message\n"
         "def count(request, rows, folder):\n"
-        "    own = rows_asked(request, rows)\n"
+        "    asked = rows_asked(request, rows)\n"
         "    (folder / 'log').write_text('done')\n"
-        "    link_all(folder, list(own.path))\n"
-        "    return Message({'labels': list(own.label)}, {'double': 2 * request.arrays['values']})\n"
+        "    link_all(folder, list(asked.path))\n"
+        "    return Message({'labels': list(asked.label)}, {'double': 2 * request.arrays['values']})\n"
         "def fail(request, rows, folder):\n"
         "    raise ValueError(rows.path[0])\n"
+        "JOBS = {'count': count, 'fail': fail}\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("TFFAPPS_SYSTEMS", "counting")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.fixture
-def registered(chores_of_tests, monkeypatch):
-    """Jobs of this test, also in the process that does them: Python reads sitecustomize when it starts."""
-    added = {"count": "chores_of_tests:count", "fail": "chores_of_tests:fail"}
-    monkeypatch.setattr(jobs, "JOBS", {**jobs.JOBS, **added})
-    patched = f"import tffapps.wire.jobs as jobs\nchores.JOBS.update({added!r})\n"
-    (chores_of_tests / "sitecustomize.py").write_text(patched)
-    return chores_of_tests
-
-
 def request(job: str, *places: int, values: float = 1.5) -> Message:
     arrays = {"rows": np.array(places, np.int64), "values": np.array([values, 0.0])}
-    return Message({jobs.JOB: job}, arrays)
+    return Message({jobs.JOB: f"counting/{job}"}, arrays)
 
 
 def test_a_parcel_arrives_as_it_was():

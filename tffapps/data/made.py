@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -27,7 +27,7 @@ from tffapps.errors import Rejected, UserError
 from tffapps.progress import track
 
 # (uint8 (n, height, width, 3), their places in the list of paths) -> what is made of each; None: kept as it is
-Make = Callable[[np.ndarray, Sequence[int]], Union[np.ndarray, Sequence[Union[np.ndarray, None]]]]
+Make = Callable[[np.ndarray, Sequence[int]], np.ndarray | Sequence[np.ndarray | None]]
 
 _DECODING = 1  # raise when `decode` changes
 _KEPT = b'{"kept": true}'

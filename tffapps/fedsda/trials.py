@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-import pandas as pd
 from sklearn.metrics import average_precision_score
 
 from tffapps.app import Common
+from tffapps.classifier import Classifier
 from tffapps.data.pool import Pool
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
 from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions, TestImages
+from tffapps.evaluation.predictions import Predictions
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client, stream
 from tffapps.federated.methods import METHODS
-from tffapps.federated.task import Task, cross_entropy
 from tffapps.fedsda import (
     APP,
     METRICS,
@@ -46,8 +42,7 @@ from tffapps.fedsda.placement import AtSites, Here, Placement
 from tffapps.fedsda.quality import PictureEvaluator
 from tffapps.fedsda.stain_source import distances_between
 from tffapps.fedsda.tables import Results
-from tffapps.home import cache_folder
-from tffapps.inputs import PLAIN, Inputs, Network, engine_options
+from tffapps.inputs import Network
 from tffapps.runs import name_of
 from tffapps.settings import Flags
 from tffapps.study import Study, Trial
@@ -121,11 +116,8 @@ class Classifiers:
             self._settings.model, self._settings.size, 3, self._settings.head, self._settings.freeze,
             study.common.weights,
         )  # fmt: skip
-        self.inputs = Inputs(
-            network, classes=len(pool.classes), formats=pool.formats, cache=cache_folder() / "features",
-            augmentations={}, **engine_options(study.engine),
-        )  # fmt: skip
-        self._task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+        self._classifier = Classifier(study, pool, network, batch=self._settings.batch)
+        self.inputs = self._classifier.inputs
 
     def trials(self, fold: Fold) -> Iterator[Trial]:
         """Every method and side that is asked for, on every seed; a side's images are made when it comes to it."""
@@ -145,43 +137,24 @@ class Classifiers:
         return fold.name == FEDERATION and (pairs == "all" or side in ("none", "fedsda"))
 
     def _trial(self, method: str, side: str, fold: Fold, aligned: Aligned, seed: int) -> Trial:
-        images = TestImages(
-            self._study.engine, self.inputs.model, self.inputs.spec, aligned.test,
-            lambda rows: self._batches(rows, 0, 1, shuffle=False),
-        )  # fmt: skip
+        training = {name: aligned.train[aligned.train.client == name] for name in fold.clients}
         return Trial(
             labels={"method": method, "side": side, "fold": fold.name, "seed": seed},
             name=name_of(method, side, f"seed{seed}", fold.without),
             method=self._study.flags[METHODS[method]],
-            task=self._task,
-            clients=lambda: self._clients(fold, aligned, seed),
+            task=self._classifier.task,
+            clients=lambda: self._classifier.clients(training, aligned.test, seed, self._settings.epochs),
             initial=self.inputs.initial(seed),
             rounds=self._settings.rounds,
-            evaluator=PredictionEvaluator({"": images}, _scores, METRICS, headline="auroc"),
+            evaluator=PredictionEvaluator(
+                {"": self._classifier.test_images(aligned.test)}, _scores, METRICS, headline="auroc"
+            ),
             settings=[self._settings, *self._alignments[side].settings],
             data={"images": self._pool.key, "made": aligned.key},
             size=len(fold.clients),
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
         )
-
-    def _clients(self, fold: Fold, aligned: Aligned, seed: int) -> list[Client]:
-        self.inputs.prepare([*aligned.train.path, *aligned.test.path], PLAIN)
-        train = {name: aligned.train[aligned.train.client == name] for name in fold.clients}
-        return [
-            Client(name, functools.partial(self._training, rows, seed, position))
-            for position, (name, rows) in enumerate(train.items())
-        ]
-
-    def _training(self, rows: pd.DataFrame, seed: int, position: int, number: int) -> Any:
-        """What the client at a position trains on in a round."""
-        return self._batches(rows, stream(seed, number, position), self._settings.epochs)
-
-    def _batches(self, rows: pd.DataFrame, seed: int, epochs: int, shuffle: bool = True) -> Any:
-        return self.inputs.batches(
-            list(rows.path), self._pool.codes(rows), batch=self._settings.batch, epochs=epochs, seed=seed,
-            shuffle=shuffle,
-        )  # fmt: skip
 
 
 def _scores(predictions: Predictions) -> Metrics:

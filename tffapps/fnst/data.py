@@ -12,7 +12,7 @@ import pathlib
 import pandas as pd
 
 from tffapps.app import Common
-from tffapps.data import chaoyang, glands, held_out, images, layouts, manifest, published, standin
+from tffapps.data import chaoyang, glands, held_out, images, labelled, layouts, manifest, published, standin
 from tffapps.data.pool import STANDIN, Pool
 from tffapps.data.unreadable import readable
 from tffapps.errors import UserError
@@ -54,15 +54,10 @@ def of_sites(sites: published.Sites) -> Pool:
     """What the sites have published. Paths mean something there alone; `row` is an image's among all of its site's."""
     if len(sites) < 2:
         raise UserError("--engine: only one site; styles travel between sites: give two or more")
-    notes: list[str] = []
-    table = published.manifest(sites, notes)
-    table = table.assign(row=table.groupby("client", sort=False).cumcount())
-    table = published.with_test(sites, table, notes)
-    _check_splits(table, "--engine")
-    return Pool(
-        published.name(sites), table, manifest.classes(table), published.fingerprint(sites),
-        published.formats(sites, images.FORMATS), given=True, at_sites=True, notes=tuple(notes),
-    )  # fmt: skip
+    pool = labelled.of_sites(sites)
+    _check_splits(pool.table, "--engine")
+    rows = pool.table.groupby("client", sort=False).cumcount()
+    return dataclasses.replace(pool, table=pool.table.assign(row=rows))
 
 
 def look(flags: Flags) -> Pool:

@@ -9,17 +9,15 @@ from typing import Any
 import pandas as pd
 
 from tffapps.app import Common
-from tffapps.data import images
+from tffapps.classifier import Classifier
 from tffapps.data.pool import Pool
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
 from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions, TestImages
+from tffapps.evaluation.predictions import Predictions
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client, stream
 from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.task import Task, cross_entropy
 from tffapps.fnst import (
     APP,
     AUGMENTED,
@@ -42,8 +40,7 @@ from tffapps.fnst.data import AS_GIVEN
 from tffapps.fnst.exchange import Exchange, Made, repeated
 from tffapps.fnst.placement import placed
 from tffapps.fnst.styler import Styler
-from tffapps.home import cache_folder
-from tffapps.inputs import PLAIN, Inputs, Network, engine_options
+from tffapps.inputs import Network
 from tffapps.runs import name_of
 from tffapps.settings import Flags
 from tffapps.study import Study, Trial
@@ -110,15 +107,9 @@ class Trials:
         """`exchange` is needed where fnst is among the methods."""
         self._study, self._flags, self._pool, self._exchange = study, study.flags, pool, exchange
         self._settings = settings = study.flags[FnstSettings]
-        self.inputs = Inputs(
-            Network(settings.model, settings.size, 3, settings.head, settings.freeze, study.common.weights),
-            classes=len(pool.classes),
-            formats=tuple(name for name in images.FORMATS if name in (*pool.formats, "png")),  # made images are PNG
-            cache=cache_folder() / "features",
-            augmentations={},
-            **engine_options(study.engine),
-        )
-        self._task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+        network = Network(settings.model, settings.size, 3, settings.head, settings.freeze, study.common.weights)
+        self._classifier = Classifier(study, pool, network, batch=settings.batch, made=True)
+        self.inputs = self._classifier.inputs
         self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
         self.made: dict[tuple[str, int], Made] = {}  # augmentation and seed → what clients made
 
@@ -170,20 +161,12 @@ class Trials:
             settings += [self._flags[GramSettings], self._flags[TransferSettings]]
         setting = labels["augmentation"] or (f"rare{labels['rare']}" if labels["rare"] else "")
 
-        def clients() -> list[Client]:
-            used = (*training.values(), self._pool.part("test"))
-            self.inputs.prepare([path for rows in used for path in rows.path], PLAIN)
-            return [
-                self._client(client, position, rows, seed, schedule.epochs)
-                for position, (client, rows) in enumerate(training.items())
-            ]
-
         return Trial(
             labels=labels,
             name=name_of(labels["method"], labels["site"] if alone else "", setting, f"seed{seed}"),
             method=self._flags[FedAvg],
-            task=self._task,
-            clients=clients,
+            task=self._classifier.task,
+            clients=lambda: self._classifier.clients(training, self._pool.part("test"), seed, schedule.epochs),
             initial=self.inputs.initial(seed),
             rounds=schedule.rounds,
             evaluator=self._evaluator(seed),
@@ -194,22 +177,10 @@ class Trials:
             min_clients=1 if alone else self._study.common.min_clients,
         )
 
-    def _client(self, name: str, position: int, rows: pd.DataFrame, seed: int, epochs: int) -> Client:
-        return Client(name, lambda number: self._batches(rows, stream(seed, number, position), epochs))
-
-    def _batches(self, rows: pd.DataFrame, seed: int, epochs: int, shuffle: bool = True) -> Any:
-        return self.inputs.batches(
-            list(rows.path), self._pool.codes(rows), batch=self._settings.batch, epochs=epochs, seed=seed,
-            shuffle=shuffle,
-        )  # fmt: skip
-
     def _evaluator(self, seed: int) -> PredictionEvaluator:
         key = seed if self.inputs.on_features else 0
         if key not in self._evaluators:
-            tested = TestImages(
-                self._study.engine, self.inputs.model, self.inputs.spec, self._pool.part("test"),
-                lambda rows: self._batches(rows, 0, 1, shuffle=False),
-            )  # fmt: skip
+            tested = self._classifier.test_images(self._pool.part("test"))
             metrics = (*METRICS, *(f"f1_{label}" for label in self._pool.classes))
             self._evaluators[key] = PredictionEvaluator({"": tested}, self._scores, metrics, headline="macro_f1")
         return self._evaluators[key]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Union
 
 
 class Markup(str):
     """Text that is HTML."""
 
 
-Content = Union[str, Markup]
+Content = str | Markup
 
 
 def element(_name: str, *content: Content, **attributes: str | int | bool) -> Markup:

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m tffapps.site", description="One site of a federation.", allow_abbrev=False)
+    parser = Parser(prog=cli.called_as("site"), description="One site of a federation.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     certs = commands.add_parser("certs", help=_CERTS, description=_CERTS, allow_abbrev=False)

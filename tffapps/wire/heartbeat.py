@@ -8,7 +8,6 @@ pings of gRPC's own would be refused by a worker that is busy for minutes.
 from __future__ import annotations
 
 import contextlib
-import socket
 import ssl
 import threading
 
@@ -43,7 +42,7 @@ class Heartbeat:
             while not self._ended.is_set():
                 try:
                     piece = self._connection.recv(2**14)
-                except (socket.timeout, TimeoutError):
+                except TimeoutError:
                     continue
                 if not piece:
                     break
