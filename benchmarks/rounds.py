@@ -169,7 +169,7 @@ class _federation:
 
     def _play(self, number: int) -> None:
         datasets = [self._batches(part, number * 1000 + index) for index, part in enumerate(self._parts)]
-        self._state, _, _ = self._round.next(self._state, list(range(len(self._parts))), datasets)
+        self._state = self._round.next(self._state, list(range(len(self._parts))), datasets).state
 
     def __exit__(self, *error) -> None:
         self._engine.__exit__(*error)

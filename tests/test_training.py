@@ -35,11 +35,12 @@ def round_(request, tiny_task):
     return build_round(tiny_task, FedYogi(learning_rate=0.1), Aggregation("robust"))
 
 
-def run_once(folder, round_, weights, evaluate=None):
+def run_once(folder, round_, weights, evaluate=lambda weights, number: {"accuracy": float(weights[0].sum())}):
+    """`evaluate` is given the weights and the number of the round that is not in the record yet."""
     with open_engine("in-process") as engine, Run(folder, "run", {"seed": 0}) as run:
         final = train(
             run, round_, weights, CLIENTS, rounds=ROUNDS, engine=engine,
-            evaluate=evaluate or (lambda values, number: {"accuracy": float(values[0].sum())}),
+            evaluate=lambda trained: evaluate(trained.weights, len(run.rounds()) + 1),
         )  # fmt: skip
         return final, run.rounds().drop(columns=list(MEASURED_COLUMNS))
 
@@ -85,7 +86,7 @@ def test_tensorboard_logs(tiny_task, tiny_weights, tmp_path):
     with open_engine("in-process") as engine, Run(tmp_path, "run", {}) as run:
         train(
             run, round_, tiny_weights, CLIENTS, rounds=1, engine=engine, tensorboard=True,
-            evaluate=lambda values, number: {"accuracy": 0.5},
+            evaluate=lambda trained: {"accuracy": 0.5},
         )  # fmt: skip
         assert list((run.folder / "tensorboard").glob("events*"))
 
@@ -100,5 +101,5 @@ def test_left_out_clients_are_in_the_record(tiny_task, tiny_weights, tmp_path):
     round_ = build_round(tiny_task, FedAvg())
     clients = [*CLIENTS, Client("gone", lambda number: dataset(0).take(0))]
     with open_engine("in-process") as engine, Run(tmp_path, "run", {}) as run:
-        train(run, round_, tiny_weights, clients, rounds=1, engine=engine, evaluate=lambda v, n: {})
+        train(run, round_, tiny_weights, clients, rounds=1, engine=engine, evaluate=lambda trained: {})
         assert run.rounds().left_out.tolist() == ["gone (no usable examples)"]

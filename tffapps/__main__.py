@@ -1,7 +1,5 @@
 """`tffapps`, or `python -m tffapps`: `tffapps plfl …` is `python -m tffapps.plfl …`, and so for every command."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a system declares of itself, and the flags that all systems have."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import importlib.util

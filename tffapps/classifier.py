@@ -1,7 +1,5 @@
 """A network over a pool: its task, its pipelines, its test images. All trials of one network share one."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

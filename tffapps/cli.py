@@ -3,8 +3,6 @@
 A value comes from, last wins: the settings' own default, the profile, `--settings FILE`, the flag.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import pathlib

@@ -5,8 +5,6 @@ of its own under a timeout. What is wrong comes with what to do about it; exit s
 used, little memory or disk) does not stop anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

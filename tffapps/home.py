@@ -1,7 +1,5 @@
 """Where stand-ins, caches and what sites prepare lie: `data/` below TFFAPPS_HOME, or below the working folder."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 

@@ -1,7 +1,5 @@
 """A run, declared (`Trial`), and the one place that opens, resumes, trains and finishes it (`Study.run`)."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import platform

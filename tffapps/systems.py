@@ -4,8 +4,6 @@ A system is a package with an APP (`tffapps.app.App`). One that lies elsewhere i
 environment variable TFFAPPS_SYSTEMS (comma-separated), at a site as well as at the coordinator.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 

@@ -1,7 +1,5 @@
 """The rounds of one run, from wherever it stands to its end: played, judged, written down."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

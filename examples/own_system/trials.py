@@ -5,19 +5,23 @@ from __future__ import annotations
 import pandas as pd
 
 from own_system import APP, OwnSettings, data
-from tffapps.app import Common
-from tffapps.classifier import Classifier
+from tffapps import (
+    Aggregation,
+    Classifier,
+    Common,
+    FedAvg,
+    Flags,
+    Network,
+    Pool,
+    PredictionEvaluator,
+    Study,
+    Trial,
+    open_engine,
+    over_seeds,
+    write_table,
+)
 from tffapps.data import labelled
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import PredictionEvaluator
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
-from tffapps.inputs import Network
-from tffapps.results import over_seeds, write_table
-from tffapps.settings import Flags
-from tffapps.study import Study, Trial
 
 METRICS = ("accuracy", "macro_f1")
 

@@ -1,7 +1,10 @@
 """The in-process engine: every intrinsic by hand, laziness, errors."""
 
 import gc
+import os
 import pathlib
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -13,6 +16,7 @@ from tffapps.engine import open_engine
 from tffapps.engine.in_process import ClientError
 from tffapps.engine.values import Deferred, Spill
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 AT_CLIENTS = tff.FederatedType(np.float32, tff.CLIENTS)
 AT_SERVER = tff.FederatedType(np.float32, tff.SERVER)
 
@@ -220,3 +224,24 @@ def test_files_go_with_the_last_value():
     del later, back
     gc.collect()
     assert not folder.exists()
+
+
+PROGRAM = """
+import atexit, gc
+@atexit.register  # before that of tffapps, and so called after it
+def report():
+    print([type(thing).__name__ for thing in gc.get_objects()].count("ServiceManager"))
+import tensorflow_federated as tff
+import tffapps
+report()
+"""
+
+
+def test_tffs_own_context_ends_before_what_it_needs():
+    """It has a manager of its worker, which complains when Python ends: modules that it needs are gone by then."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0 and "Exception ignored" not in done.stderr
+    assert done.stdout.split() == ["1", "0"]

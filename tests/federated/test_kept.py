@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from tffapps.federated.training import MEASURED_COLUMNS, train
 
 from tests.conftest import largest_difference
 from tests.federated.line import SPEC, START, task
@@ -22,6 +21,7 @@ from tffapps.federated.round import build_round
 from tffapps.federated.task import Task
 from tffapps.federated.tested import DataAndTest, Tested
 from tffapps.runs import Run
+from tffapps.training import MEASURED_COLUMNS, train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +149,7 @@ def test_the_computation_keeps_it_for_those_that_are_not_finite():
     round_ = for_two()
     kept = [round_.first_kept(START, 7)] * 2
     with open_engine("in-process"):
-        *_, after = round_.next(round_.start(START), [0, 1], [batches(1), batches(1, np.nan)], kept)
+        after = round_.next(round_.start(START), [0, 1], [batches(1), batches(1, np.nan)], kept=kept).kept
     assert [one[0].tolist() for one in after] == [[8], [7]] and after[1][1].tolist() == [[0]]
 
 
@@ -186,7 +186,7 @@ def test_clients_that_also_test():
     data = [DataAndTest(batches(3), batches(1).take(0))]
     round_ = build_round(spec, Tested(METHOD))
     with open_engine("in-process"):
-        *_, kept = round_.next(round_.start(START), [0], data, [round_.first_kept(START, 2)])
+        kept = round_.next(round_.start(START), [0], data, kept=[round_.first_kept(START, 2)]).kept
     assert kept[0][0].tolist() == [3]
 
 
@@ -198,7 +198,7 @@ def test_bytes():
 
 
 def test_rounds_without_it_take_and_give_what_they_did():
-    signature = build_round(task(), FedAvg()).next.type_signature
+    signature = build_round(task(), FedAvg()).computation.type_signature
     assert list(tff.structure.name_list(signature.parameter)) == ["state", "positions", "data"]
     assert len(signature.result) == 3
 
@@ -217,7 +217,10 @@ CLIENTS = [*clients_of(batches(3)), Client("sometimes", sometimes)]
 def run_once(folder, evaluate=lambda values, number: {}):
     round_ = for_two()
     with open_engine("in-process") as engine, Run(folder, "run", {}) as run:
-        final = train(run, round_, START, CLIENTS, rounds=4, engine=engine, evaluate=evaluate, seed=5)
+        final = train(
+            run, round_, START, CLIENTS, rounds=4, engine=engine, seed=5,
+            evaluate=lambda trained: evaluate(trained.weights, len(run.rounds()) + 1),
+        )  # fmt: skip
         columns = [name for name in run.rounds().columns if name not in MEASURED_COLUMNS]
         files = sorted(path.name for path in run.folder.glob("kept-*"))
         return final, run.rounds()[columns], [run.kept(position) for position in (0, 1)], files

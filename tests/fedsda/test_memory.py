@@ -96,7 +96,7 @@ with open_engine("in-process"):
     state = round_.start(weights)
     for count in counts:
         batches = inputs.batches(paths[:count], np.arange(count) % 2, batch=16)
-        state, reports, _ = round_.next(state, [0], [batches])
+        state, reports, *_ = round_.next(state, [0], [batches])
         print(int(np.asarray(reports)[0, 2]), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 

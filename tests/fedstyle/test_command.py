@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.applications import check_help, record, working_in
+from tests.applications import record, working_in
 from tests.conftest import largest_difference
+from tests.contract import *  # noqa: F403
 from tests.faults.killing import killed
 from tests.test_commands import environment
 from tffapps import cli
@@ -57,16 +58,34 @@ def compared(place):
 
 @pytest.fixture(scope="module")
 def studied(place, compared):
-    """The results of all studies, with two methods and two of the ablations: rounds take seconds to build."""
-    few = {name: cases.ABLATIONS[name] for name in ("without L2", "without styles")}
-    with working_in(place), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cases, "ABLATIONS", few)
+    """The results of all studies, with two methods and two of the ablations."""
+    with working_in(place):
         call(*SMOKE, "--methods", "fedavg,fedstyle", "--results", "studied")
     return place / "studied" / "fedstyle"
 
 
-def test_help_does_not_wait_for_tensorflow():
-    check_help("tffapps.fedstyle", "--style-contrast")
+@pytest.fixture(scope="module")
+def smoke(studied):
+    return studied
+
+
+@pytest.fixture(scope="module")
+def smoke_arguments():
+    return [*SMOKE, "--methods", "fedavg,fedstyle"]
+
+
+@pytest.fixture(scope="module")
+def run_folders(compared, studied):
+    return [*compared.glob("runs/*"), *studied.glob("runs/*")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_ablations():
+    """Rounds take seconds to build."""
+    few = {name: cases.ABLATIONS[name] for name in ("without L2", "without styles")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "ABLATIONS", few)
+        yield
 
 
 def test_every_method_was_run(compared):

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 
 from models import unet, weights
-from tests.applications import check_help, record, working_in
+from tests.applications import record, working_in
 from tests.conftest import largest_difference
+from tests.contract import *  # noqa: F403
 from tests.faults.disk import attempt, small_disk
 from tests.faults.killing import killed
 from tffapps import cli
-from tffapps.app import Common
 from tffapps.data import grains
-from tffapps.fedtransfer import APP, METHODS, ExchangeSettings, GeneratorSettings
+from tffapps.fedtransfer import APP, METHODS, GeneratorSettings
 from tffapps.settings import settings_of
 
 SMOKE = ["--profile", "smoke"]
@@ -50,14 +50,8 @@ def call(*arguments):
 
 
 @pytest.fixture(scope="module")
-def whole(place):
-    with working_in(place):
-        call(*SMOKE, "--results", "whole")
-    return place / "whole" / "fedtransfer"
-
-
-def test_help_does_not_wait_for_tensorflow():
-    check_help("tffapps.fedtransfer", "--generator-precision")
+def whole(smoke):
+    return smoke
 
 
 def test_every_table_is_there_and_says_what_ran(whole):
@@ -109,23 +103,6 @@ def test_bytes_by_hand(whole):
     assert precision.loc["float32", "pixel_difference"] == 0 < precision.loc["int8", "pixel_difference"]
 
 
-def test_every_figure_shows_something(whole):
-    assert sorted(file.stem for file in whole.glob("*.png")) == sorted(FIGURES)
-    for name in FIGURES:
-        assert cv2.imread(str(whole / f"{name}.png")).std() > 1
-
-
-def test_the_same_command_again_repeats_nothing(whole, here):
-    def times():
-        files = [*whole.glob("runs/*/*"), *here.glob("data/cache/generators/*/*")]
-        return {file: file.stat().st_mtime_ns for file in files if file.name != ".lock" and file.is_file()}
-
-    before, tables = times(), {file.name: file.read_text() for file in whole.glob("*.csv")}
-    call(*SMOKE, "--results", "whole")
-    assert times() == before
-    assert {file.name: file.read_text() for file in whole.glob("*.csv")} == tables
-
-
 KILLS = {
     "tffapps.data.cache:store": 5,
     "preprocessing.pix2pix_folder:write": 3,
@@ -169,13 +146,6 @@ def test_a_disk_that_is_full_at_one_stage_after_another(whole, tmp_path, capsys)
     assert said[0] and not said[-1]
     assert "generators" in said[1] + said[2] and "checkpoint-1.npz" in said[3]
     assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
-
-
-def test_a_stored_run_is_run_again_alone(whole):
-    (settings,) = whole.glob("runs/fedtransfer-int8-seed0-*/settings.json")
-    flags = cli.parse(APP, ["--settings", str(settings)])
-    assert flags[Common].methods == ("fedtransfer",) and flags[ExchangeSettings].generator_precision == ("int8",)
-    assert flags[Common].results == "whole-again" and flags[Common].seeds == (0,)
 
 
 def test_a_flag_is_in_the_keys_of_the_runs_that_depend_on_it(whole):

@@ -46,8 +46,8 @@ def registered(monkeypatch, tmp_path):
     return tmp_path
 
 
-def request(job: str, *places: int, values: float = 1.5) -> Message:
-    arrays = {"rows": np.array(places, np.int64), "values": np.array([values, 0.0])}
+def request(job: str, *numbers: int, values: float = 1.5) -> Message:
+    arrays = {"rows": np.array(numbers, np.int64), "values": np.array([values, 0.0])}
     return Message({jobs.JOB: f"counting/{job}"}, arrays)
 
 
@@ -96,15 +96,15 @@ def test_rows_are_in_the_order_that_is_published(mailbox, caplog):
     caplog.set_level(logging.INFO)
     mailbox, folder, _, description = mailbox
     listed = published.relative_manifest(description)
-    places = [int(np.flatnonzero(listed.split == "test")[0]), 0]
-    wanted = request("count", *places)
+    numbers = [int(np.flatnonzero(listed.split == "test")[0]), 0]
+    wanted = request("count", *numbers)
     answer = ask(mailbox, folder, wanted)
-    assert answer.fields["labels"] == [listed.label[place] for place in places]
+    assert answer.fields["labels"] == [listed.label[row] for row in numbers]
     np.testing.assert_array_equal(answer.arrays["double"], [3.0, 0.0])
-    for number, place in enumerate(places):
+    for number, row in enumerate(numbers):
         made = folder / jobs.made_path(wanted.identity, number)
-        assert made.read_bytes() == (folder / listed.path[place]).read_bytes()
-    assert [r.message.split(",")[0] for r in caplog.records] == ["asked to do count", "count is done"]
+        assert made.read_bytes() == (folder / listed.path[row]).read_bytes()
+    assert [r.message.split(",")[0] for r in caplog.records] == ["asked to do counting/count", "counting/count is done"]
 
 
 def test_what_was_made_is_found_again(mailbox):
@@ -202,7 +202,7 @@ def test_over_the_network(registered, members, folder):
         found = engine.ask({"a": wanted, "b": request("count", 2)})
         assert found["a"].fields["labels"] == ["class0", "class0"] and len(found["b"].fields["labels"]) == 1
         np.testing.assert_array_equal(found["a"].arrays["double"], [3.0, 0.0])
-        with pytest.raises(RunStopped, match="site a could not do fail: ValueError; the site's log says more"):
+        with pytest.raises(RunStopped, match="site a could not do counting/fail: ValueError; the site's log says more"):
             engine.ask({"a": request("fail", 0)})
         engine.tell(["a", "nobody"], "a line")
         members[0].kill()

@@ -1,28 +1,32 @@
 """The work behind `tffapps.classify`: data → clients → trials → table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pandas as pd
 
-from tffapps.app import Common
-from tffapps.classifier import Classifier
+from tffapps import (
+    METHODS,
+    Aggregation,
+    Classifier,
+    Common,
+    Flags,
+    Metrics,
+    Network,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Record,
+    Study,
+    Trial,
+    curves,
+    name_of,
+    open_engine,
+    over_seeds,
+    write_table,
+)
 from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, data
 from tffapps.data import labelled
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.methods import METHODS
-from tffapps.figures import curves
-from tffapps.inputs import Network
-from tffapps.results import over_seeds, write_table
-from tffapps.runs import name_of
-from tffapps.settings import Flags
-from tffapps.study import Record, Study, Trial
 
 FEDERATION, ALL_DATA = "federation", "all data"
 

@@ -1,7 +1,5 @@
 """`python -m tffapps.data FOLDER_OR_MANIFEST --for plfl`: is it fit for a run?"""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 from collections.abc import Sequence

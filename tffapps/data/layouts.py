@@ -3,8 +3,6 @@
 A new layout is a reader in a file of its own and an entry here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -8,8 +8,6 @@ Files are read and written by threads meanwhile; a few batches are in memory, ho
     <folder>/3f/a2/3fa2….json       says that this image is kept as it is
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import os

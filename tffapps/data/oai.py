@@ -7,8 +7,6 @@ is divided anew. Both knees of a subject always stay on the same side of every c
 nearly as that allows (the thesis divides images, not subjects).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@ TFF reads a value of whatever kind the answer says it is, and evaluates a graph 
 Here only arrays and structs of arrays are read: the right number of elements, the right dtype, a shape that fits.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -13,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from tensorflow_federated.proto.v0 import array_pb2, data_type_pb2, executor_pb2
+
+from tffapps.engine.tff_internals import array_pb2, data_type_pb2, executor_pb2
 
 _MOST_DIMENSIONS = 32  # NumPy's
 _OVERHEAD = 1024  # bytes that an array or a struct may take beside its content: tags, names, dimensions

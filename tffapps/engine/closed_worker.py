@@ -1,7 +1,5 @@
 """TFF's worker kept off the network: reached through one listening socket, and through that alone."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json
@@ -52,7 +50,7 @@ class ClosedWorker:
         certificates: Certificates | None = None,
         restart: bool = False,
         allow_open: bool = False,
-        log: IO | None = None,
+        log: IO[Any] | None = None,
         remove: pathlib.Path | None = None,
         start_timeout: float = 30.0,
     ) -> None:

@@ -1,7 +1,5 @@
 """The coordinator's side of `tffapps.wire.jobs`: files that the site's worker writes and reads."""
 
-from __future__ import annotations
-
 import functools
 import secrets
 import time
@@ -69,7 +67,7 @@ def _at(link: SiteLink, computation: tuple[tff.Computation, Any], *arguments: An
 @functools.cache
 def _write() -> tuple[tff.Computation, Any]:
     @tff.tensorflow.computation(np.str_, np.str_)
-    def write(path, content):
+    def write(path: Any, content: Any) -> Any:
         with tf.control_dependencies([tf.io.write_file(path, content)]):
             return tf.constant(True)
 
@@ -81,7 +79,7 @@ def _read() -> tuple[tff.Computation, Any]:
     """What a file holds; nothing where there is none."""
 
     @tff.tensorflow.computation(np.str_)
-    def read(path):
+    def read(path: Any) -> Any:
         there = tf.size(tf.io.matching_files(path)) > 0
         return tf.cond(there, lambda: tf.io.read_file(path), lambda: tf.constant(""))
 

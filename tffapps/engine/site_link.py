@@ -1,7 +1,5 @@
 """The coordinator's link to one site: made, checked, lost and made again."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
@@ -135,7 +133,7 @@ def _published() -> tuple[Any, None, tff.Type]:
     """What reads a site's description there, as `RemoteWorker.evaluate` takes it."""
 
     @tff.tensorflow.computation
-    def read():
+    def read() -> Any:
         return tf.io.read_file(protocol.DESCRIPTION)
 
     return tff.framework.serialize_computation(read), None, read.type_signature.result

@@ -7,8 +7,6 @@ here, as a server's on images of its own: work without such data goes nowhere. W
 sent to them and back: it does leave the site.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import threading
@@ -16,14 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow_federated as tff
-from tensorflow_federated.python.common_libs.structure import Struct
 
 from tffapps.engine import lowering, remote, site_jobs
 from tffapps.engine.client_work import ClientWork
-from tffapps.engine.in_process import ClientError, Fold, InProcessContext, OneClient, Run
+from tffapps.engine.in_process import ClientError, ClientValues, Fold, InProcessContext, Run
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
-from tffapps.engine.values import HERE, AtClients, Spill, egest, ingest
+from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
 from tffapps.errors import UserError
 from tffapps.wire import certificate_checks
 from tffapps.wire.certificates import Certificates
@@ -41,7 +38,7 @@ class SitesContext(InProcessContext):
         self._lock = threading.Lock()  # sites may be asked from several threads
         certificate_checks.check(certificates, "coordinator")
         links = [SiteLink(address, certificates) for address in addresses]
-        self._close_all = lambda: _at_once([link.close for link in links])
+        self._all_links = links  # also while they are not connected
         try:
             failures = _at_once([link.connect for link in links])
             for error in failures:
@@ -96,7 +93,7 @@ class SitesContext(InProcessContext):
         return sum(sent for sent, _ in pairs), sum(received for _, received in pairs)
 
     def close(self) -> None:
-        self._close_all()
+        _at_once([link.close for link in self._all_links])
 
     def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
         return _SitesRun(self, plan, parameter, clients, spill)
@@ -105,9 +102,7 @@ class SitesContext(InProcessContext):
 class _SitesRun(Run):
     """One invocation of one computation."""
 
-    def __init__(
-        self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None = None
-    ) -> None:
+    def __init__(self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> None:
         super().__init__(context, plan, parameter, clients, spill)
         self._sites = context
         self._links = [None if name == HERE else context.link(name) for name in _sites(parameter, clients)]
@@ -136,37 +131,36 @@ class _SitesRun(Run):
                 for fold in folds:
                     fold.add(work.folded(fold.name, answer))
                 for name in kept:
-                    value = work.kept(name, answer)
-                    self._put_away(name, OneClient(self, client)[name] if value is None else value)
+                    self._keep(name, work.kept(name, answer))
             except Exception as error:
                 concurrent.futures.wait(answers)  # sites do one thing at a time
                 raise ClientError(client, error) from error
             answers[client] = concurrent.futures.Future()  # drops what was folded
             answers[client].set_result(None)
 
-    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future]:
+    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future[Any]]:
         """Sends every client's work to its site; clients of one site come one after the other.
 
         Of a client whose work is done here there is nothing to wait for.
         """
-        answers: list[concurrent.futures.Future] = [concurrent.futures.Future() for _ in range(self._clients)]
+        answers: list[concurrent.futures.Future[Any]] = [concurrent.futures.Future() for _ in range(self._clients)]
         for client, link in enumerate(self._links):
             if link is None:
                 answers[client].set_result(None)
-        anyone = OneClient(self, 0)
+        anyone = ClientValues(self, 0)
         same = {
-            index: remote.serialized(anyone.evaluate(one.block), one.type)
-            for index, one in enumerate(work.inputs)
-            if one.same_for_all
+            index: remote.serialized(anyone.evaluate(each.block), each.type)
+            for index, each in enumerate(work.inputs)
+            if each.same_for_all
         }
 
-        def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future]]) -> None:
+        def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future[Any]]]) -> None:
             for client, answer in pending:
                 try:
-                    values = OneClient(self, client)
+                    values = ClientValues(self, client)
                     given = [
-                        same[index] if index in same else remote.serialized(values.evaluate(one.block), one.type)
-                        for index, one in enumerate(work.inputs)
+                        same[index] if index in same else remote.serialized(values.evaluate(each.block), each.type)
+                        for index, each in enumerate(work.inputs)
                     ]
                     answer.set_result(link.evaluate(work.computation, remote.struct(given), work.type.result))
                 except BaseException as error:
@@ -192,17 +186,17 @@ class _AtOneSite(tff.framework.SyncContext):
 
 def _sites(parameter: Any, clients: int) -> list[str]:
     """Where each client's work is to be done: what is written on its data."""
-    found: list[set[str]] = [set() for _ in range(clients)]
+    sites: list[set[str]] = [set() for _ in range(clients)]
     for argument in _at_clients(parameter):
         for client, site in enumerate(argument.sites):
             if site is not None:
-                found[client].add(site)
-    for client, names in enumerate(found):
+                sites[client].add(site)
+    for client, names in enumerate(sites):
         if len(names) != 1:
             several = ", ".join(sorted(name or "here" for name in names))
             what = f"data of several sites: {several}" if names else "no data that says at which site"
             raise ValueError(f"client {client} has {what}")
-    return [next(iter(names)) for names in found]
+    return [next(iter(names)) for names in sites]
 
 
 def _at_clients(value: Any) -> Iterator[AtClients]:

@@ -1,7 +1,5 @@
 """How a federation is judged after every round: predictions first, metrics from them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Predictions of images, wherever they are: in this process, or each site's at that site."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from models.ddpm import Schedule
+    from tffapps.federated.local import ClientContext, ClientResult
     from tffapps.federated.task import Task
 
 
@@ -40,7 +41,7 @@ class Denoising(Method):
     schedule_steps: int = 1000  # T
     equal: bool = False  # every client counts the same in the mean; else by its examples
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         import tensorflow as tf
 
         from models.ddpm import scaled

@@ -1,9 +1,7 @@
 """FedYogi (Reddi et al. 2021, algorithm 2): FedAvg with the Yogi optimiser at the server, on the trained weights."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tffapps.federated.method import Method
 from tffapps.settings import setting
@@ -20,7 +18,7 @@ class FedYogi(Method):
     yogi_beta2: float = setting(0.99, "decay of the second moment (Reddi et al. 2021)", least=0, below=1)
     yogi_epsilon: float = setting(1e-3, "adaptivity, tau (Reddi et al. 2021)", above=0)
 
-    def server_optimizer(self):
+    def server_optimizer(self) -> Any:
         import tensorflow_federated as tff
 
         return tff.learning.optimizers.build_yogi(

@@ -17,6 +17,9 @@ from tffapps.settings import setting
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from tffapps.federated.local import ClientContext, ClientResult
+    from tffapps.federated.task import Task
+
 
 class PartlyLabelledData(NamedTuple):
     """A client's data: one epoch ends with the labelled images; the unlabelled dataset must last as long."""
@@ -41,10 +44,10 @@ class FixMatch(Method):
     tau: float = setting(0.8, "lowest probability of a pseudo-label (thesis: table 0.8, text 0.7)", least=0)
     lambda_u: float = setting(1.0, "weight of the unlabelled loss (thesis)", least=0)
 
-    def report_columns(self, task) -> tuple[str, ...]:
+    def report_columns(self, task: Task) -> tuple[str, ...]:
         return ("unlabelled", "confident")
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         import tensorflow as tf
 
         from tffapps.federated import local
@@ -55,7 +58,7 @@ class FixMatch(Method):
         optimizer, steps = self.client_optimizer(), self.scheduled(data.steps)
 
         @tf.function
-        def run(batches):
+        def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, ...]:
             state = optimizer.start(variables)
             examples, loss_sum, seen, confident, number = tf.unstack(tf.zeros([5]))
             for (images, labels), (weak, strong) in iter(batches):

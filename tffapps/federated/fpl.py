@@ -21,9 +21,13 @@ from tffapps.federated.embeddings import EmbeddingMethod, TrainingAndOnce
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
     import tensorflow as tf
 
     from tffapps.federated.finch import Clusters
+    from tffapps.federated.local import ClientContext, ClientResult, Tensors
     from tffapps.federated.task import Task
 
 _NEVER = -1e9  # a logit that does not count
@@ -38,7 +42,7 @@ class FPL(EmbeddingMethod):
     fpl_contrast: float = setting(1.0, "FPL: weight of the contrast with cluster prototypes (paper)", least=0)
     fpl_mse: float = setting(1.0, "FPL: weight of the distance to the unbiased prototype (paper)", least=0)
 
-    def first_memory(self, task, weights, seed):
+    def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The cluster prototypes: room for as many as the clients of a round can have."""
         import numpy as np
 
@@ -48,10 +52,10 @@ class FPL(EmbeddingMethod):
         most = most_clusters(task.clients)
         return [np.repeat(values[:, np.newaxis], most, axis=1), np.repeat(there[:, np.newaxis], most, axis=1)]
 
-    def gathered_specs(self, task):
+    def gathered_specs(self, task: Task) -> list[tf.TensorSpec]:
         return embeddings.sum_specs(task)
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated.finch import Clusters
 
         data = TrainingAndOnce.of(data)
@@ -61,7 +65,7 @@ class FPL(EmbeddingMethod):
     def loss(self, task: Task, clusters: Clusters) -> Any:
         """(labels, embeddings, outputs) -> the loss of each example."""
 
-        def loss(labels, vectors, outputs):
+        def loss(labels: tf.Tensor, vectors: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             total = task.loss(labels, outputs)
             if self.fpl_contrast:
                 total += self.fpl_contrast * contrast(labels, vectors, clusters, self.fpl_temperature)
@@ -71,7 +75,7 @@ class FPL(EmbeddingMethod):
 
         return loss
 
-    def next_memory(self, task, memory, sent, before, after):
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         import tensorflow as tf
 
         from tffapps.federated.finch import cluster_means

@@ -10,11 +10,12 @@ import tensorflow as tf
 
 from tffapps.federated.optimizers import LocalOptimizer
 
+Tensors = list[tf.Tensor]
 # (statistics=True) -> (mean loss of the batch, gradients of the trainable variables), at the variables' present values;
 # with statistics=False the moving statistics of BatchNorm stay as they are
-LossAndGradients = Callable[..., tuple[tf.Tensor, list[tf.Tensor]]]
+LossAndGradients = Callable[..., tuple[tf.Tensor, Tensors]]
 # (loss and gradients, trainable variables, what they were when the round began) -> the same pair, changed
-GradientRule = Callable[[LossAndGradients, list[tf.Variable], list[tf.Tensor]], tuple[tf.Tensor, list[tf.Tensor]]]
+GradientRule = Callable[[LossAndGradients, list[tf.Variable], Tensors], tuple[tf.Tensor, Tensors]]
 
 
 class Counted(NamedTuple):
@@ -32,7 +33,7 @@ class ClientContext(NamedTuple):
     """What a client is told besides the weights."""
 
     position: Any  # int32: its number
-    memory: list  # the method's, as the server has it (`Method.first_memory`)
+    memory: list[Any]  # the method's, as the server has it (`Method.first_memory`)
     kept: Any = ()  # list: the method's, as this client left it in its last round (`Method.first_kept`)
 
 
@@ -71,7 +72,9 @@ def train(
         examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
         for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
 
-            def loss_and_gradients(statistics=True, images=images, labels=labels, number=number):
+            def loss_and_gradients(
+                statistics: bool = True, images: Any = images, labels: Any = labels, number: Any = number
+            ) -> tuple[tf.Tensor, Tensors]:
                 before = [] if statistics else [variable.read_value() for variable in others]
                 with tf.GradientTape() as tape:
                     mean = tf.reduce_mean(loss(labels, outputs_of(images, tf.cast(number, tf.int32))))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients
+    from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients, Tensors
     from tffapps.federated.optimizers import LocalOptimizer
     from tffapps.federated.task import Task
 
@@ -84,8 +84,8 @@ class Method:
         return steps
 
     def gradients(
-        self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: list[tf.Tensor]
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: Tensors
+    ) -> tuple[tf.Tensor, Tensors]:
         """Loss and gradients of one local step; `start` is the model the round began with."""
         del variables, start
         return loss_and_gradients()
@@ -120,14 +120,7 @@ class Method:
         del task
         return []
 
-    def next_memory(
-        self,
-        task: Task,
-        memory: list[tf.Tensor],
-        sent: list[tf.Tensor],
-        before: list[tf.Tensor],
-        after: list[tf.Tensor],
-    ) -> list[tf.Tensor]:
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         """The memory for the next round. `sent` is the mean over the clients, weighted like their updates; behind it
         comes what was gathered, (clients, …) each, zeros from those left out. `before` and `after` are the global
         weights, all of them. Runs at the server.
@@ -139,7 +132,7 @@ class Method:
         """Trains `task.model`, whose weights are the new global ones, on the server's own data (`task.server_spec`)."""
         raise NotImplementedError(f"{self.name} has no server step")
 
-    def server_step(self, task: Task, data: Any, memory: list[tf.Tensor], sent: list[tf.Tensor]) -> list[tf.Tensor]:
+    def server_step(self, task: Task, data: Any, memory: Tensors, sent: Tensors) -> Tensors:
         """`server_work` for methods that remember: sees the memory and what was sent, as in `next_memory`, and returns
         the memory that `next_memory` is given.
         """

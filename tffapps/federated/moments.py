@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    import tensorflow as tf
     import tensorflow_federated as tff
 
 
@@ -33,21 +34,22 @@ def _computation(dimensions: int) -> tff.Computation:
     nothing = np.float64(0), np.zeros(dimensions), np.zeros(dimensions)
 
     @tff.tensorflow.computation(tff.SequenceType(tff.TensorType(np.float64, [None, dimensions])))
-    def sums(tables):
-        def add(so_far, table):
-            own = tf.cast(tf.shape(table)[0], tf.float64), tf.reduce_sum(table, axis=0), tf.reduce_sum(table**2, axis=0)
-            return tuple(old + new for old, new in zip(so_far, own))
+    def sums(tables: Any) -> Any:
+        def add(so_far: Any, table: tf.Tensor) -> Any:
+            count = tf.cast(tf.shape(table)[0], tf.float64)
+            more = count, tf.reduce_sum(table, axis=0), tf.reduce_sum(table**2, axis=0)
+            return tuple(old + new for old, new in zip(so_far, more))
 
         return tables.reduce(nothing, add)
 
     @tff.tensorflow.computation(sums.type_signature.result)
-    def moments(totals):
+    def moments(totals: Any) -> Any:
         count, first, second = totals
         mean = tf.math.divide_no_nan(first, count)
         return mean, tf.sqrt(tf.maximum(tf.math.divide_no_nan(second, count) - mean**2, 0.0))
 
     @tff.federated_computation(tff.FederatedType(sums.type_signature.parameter, tff.CLIENTS))
-    def run(tables):
+    def run(tables: Any) -> Any:
         return tff.federated_map(moments, tff.federated_sum(tff.federated_map(sums, tables)))
 
     return run

@@ -21,6 +21,9 @@ from tffapps.settings import setting
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from tffapps.federated.local import ClientContext, ClientResult
+    from tffapps.federated.task import Task
+
 
 class UnlabelledData(NamedTuple):
     """A client's data. `rows` number the images, so that the passes agree on which is which."""
@@ -52,12 +55,12 @@ class PseudoLabel(Method):
     train_share: float = setting(0.8, "of the images a client keeps: trained on (thesis)", above=0, most=1)
     test_share: float = setting(0.1, "of the images a client keeps: its own test (thesis)", least=0, below=1)
 
-    def report_columns(self, task) -> tuple[str, ...]:
+    def report_columns(self, task: Task) -> tuple[str, ...]:
         classes = range(task.model.output_shape[-1])
         counts = tuple(f"{what}_{label}" for what in ("kept", "right") for label in classes)
         return counts + tuple(f"{what}_{i}_{j}" for what in ("test", "truth") for i in classes for j in classes)
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         import tensorflow as tf
 
         from tffapps.federated import local
@@ -68,10 +71,10 @@ class PseudoLabel(Method):
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         seen = tf.reduce_any(probabilities > 0, axis=-1)  # an unreadable file's row is all zeros
         kept = tf.logical_and(seen, self.choose(probabilities, data.prior))
-        place = places(kept, data.draw)
+        rank = relative_ranks(kept, data.draw)
         share = self.trained_share()
-        trained = tf.logical_and(kept, place < share)
-        tested = tf.logical_and(kept, place >= max(share, 1.0 - self.test_share))
+        trained = tf.logical_and(kept, rank < share)
+        tested = tf.logical_and(kept, rank >= max(share, 1.0 - self.test_share))
 
         batches = data.training.unbatch().filter(lambda image, row: trained[row]).batch(self.pseudo_batch)
         loss = self.loss(task, probabilities, data.prior)
@@ -110,7 +113,7 @@ class PseudoLabel(Method):
         del prior
         return tf.reduce_max(probabilities, axis=-1) >= self.threshold
 
-    def loss(self, task: Any, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
+    def loss(self, task: Task, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
         """(rows, outputs) -> the loss of each example."""
         import tensorflow as tf
 
@@ -129,7 +132,7 @@ def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -
     classes = model.output_shape[-1]
 
     @tf.function
-    def run(batches, count):
+    def run(batches: tf.data.Dataset, count: tf.Tensor) -> tf.Tensor:
         table = tf.zeros([count, classes])
         for images, rows in iter(batches):
             table = tf.tensor_scatter_nd_add(table, rows[:, tf.newaxis], model(images, training=False))
@@ -138,7 +141,7 @@ def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -
     return run(batches, count)
 
 
-def places(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
+def relative_ranks(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     """Where each kept image stands in a random order of them, from 0 to just under 1."""
     import tensorflow as tf
 
@@ -160,5 +163,7 @@ def _confusion(labels: tf.Tensor, predicted: tf.Tensor, mask: tf.Tensor, probabi
     import tensorflow as tf
 
     classes = probabilities.shape[-1]
-    pair = (tf.boolean_mask(values, mask) for values in (labels, predicted))
-    return tf.reshape(tf.math.confusion_matrix(*pair, classes, dtype=tf.float32), [classes * classes])
+    counts = tf.math.confusion_matrix(
+        tf.boolean_mask(labels, mask), tf.boolean_mask(predicted, mask), classes, dtype=tf.float32
+    )
+    return tf.reshape(counts, [classes * classes])

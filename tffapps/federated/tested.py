@@ -5,11 +5,15 @@ What a client reports is the confusion matrix, counts by true and predicted clas
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import Method
+
+if TYPE_CHECKING:
+    from tffapps.federated.local import ClientContext, ClientResult
+    from tffapps.federated.task import Task
 
 
 class DataAndTest(NamedTuple):
@@ -31,11 +35,11 @@ class Tested(Method):
     Not a dataclass of its own: the fields, and so the key of a run, are those of the method behind it.
     """
 
-    def report_columns(self, task) -> tuple[str, ...]:
+    def report_columns(self, task: Task) -> tuple[str, ...]:
         classes = range(task.model.output_shape[-1])
         return (*super().report_columns(task), *(f"test_{i}_{j}" for i in classes for j in classes))
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         import tensorflow as tf
 
         from tffapps.federated import local

@@ -16,14 +16,12 @@ from typing import Any
 from models.names import HEADS, NAMES
 from preprocessing.stain_settings import METHODS as SEPARATIONS
 from preprocessing.stain_settings import StainSettings
-from tffapps.app import App
-from tffapps.federated.aggregation import Aggregation
+from tffapps import Aggregation, App, setting
 from tffapps.federated.fedfa import FedFA
 from tffapps.federated.fedlesam import FedLESAM
 from tffapps.federated.fedprox import FedProx
 from tffapps.federated.fedsam import FedSAM
 from tffapps.federated.method import SCHEDULES
-from tffapps.settings import setting
 
 METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
 SIDES = ("none", "fedsda", "ccst", "amp-norm")

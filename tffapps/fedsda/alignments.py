@@ -4,8 +4,6 @@ fedsda and ccst change the training images only. amp-norm changes the test image
 has never seen an amplitude but the mean one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Sequence
@@ -15,15 +13,13 @@ import numpy as np
 import pandas as pd
 
 from preprocessing import amplitude
+from tffapps import Flags, UserError, cache_folder
 from tffapps.data import made
-from tffapps.errors import UserError
 from tffapps.fedsda import AmplitudeSettings, CcstDecoderSettings, CcstSettings, ClassifierSettings, SeparationSettings
 from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import Fold
 from tffapps.fedsda.diffusion import StainModels
 from tffapps.fedsda.placement import Placement
-from tffapps.home import cache_folder
-from tffapps.settings import Flags
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,18 +19,11 @@ from models import adain as networks
 from models import vgg
 from models.weights import WeightsError
 from preprocessing import adain
+from tffapps import Client, FedAvg, Initial, Metrics, Pool, Study, Task, Trained, Trial, UserError, name_of, stream
 from tffapps.data import pipeline
 from tffapps.data.made import stacks
-from tffapps.data.pool import Pool
-from tffapps.errors import UserError
-from tffapps.evaluation.evaluator import Metrics, Trained
-from tffapps.federated.cohort import Client, stream
-from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.task import Task
 from tffapps.fedsda import LEARNING_SEED, CcstDecoderSettings, CcstSettings
 from tffapps.fedsda.data import Fold
-from tffapps.runs import name_of
-from tffapps.study import Initial, Study, Trial
 
 _IMAGES = 32  # encoded at once for a style
 

@@ -1,20 +1,14 @@
 """Where the patches come from: a WILDS folder, folders of patches, a manifest, the sites, or the stand-in."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 
 import pandas as pd
 
-from tffapps.app import Common
+from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
 from tffapps.data import held_out, images, manifest, published, standin, tissue, wilds
-from tffapps.data.pool import STANDIN, Pool
 from tffapps.data.unreadable import readable
-from tffapps.errors import UserError
 from tffapps.fedsda import FedsdaSettings
-from tffapps.home import data_folder
-from tffapps.settings import Flags
 
 _MADE = "png"  # the format of images that are made
 ROW = "row"  # the column that says which of its site's rows a row is

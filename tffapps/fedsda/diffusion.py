@@ -1,7 +1,5 @@
 """Training the federation's model of its stains: a TFF federation of its own, measured as it goes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
@@ -12,18 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from models import ddpm, stain_diffusion
-from tffapps.errors import UserError
-from tffapps.evaluation.evaluator import Metrics, Trained
-from tffapps.federated.cohort import Client, stream
+from tffapps import Client, Initial, Metrics, Record, Study, Task, Trained, Trial, UserError, name_of, stream
 from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task
 from tffapps.federated.moments import Moments
-from tffapps.federated.task import Task
 from tffapps.fedsda import LEARNING_SEED, SeparationSettings, StainModelSettings, StainStudySettings, stain_model
 from tffapps.fedsda.data import Fold
 from tffapps.fedsda.placement import Placement
 from tffapps.fedsda.stain_source import FederationStains
-from tffapps.runs import name_of
-from tffapps.study import Initial, Record, Study, Trial
 
 _METRICS = ("fd", "wd", "worst_fd")
 

@@ -1,7 +1,5 @@
 """The figures of `results/fedsda/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 
@@ -9,13 +7,12 @@ import cv2
 import numpy as np
 import pandas as pd
 
+from tffapps import Canvas, Record
 from tffapps.data.made import stacks
-from tffapps.fedsda.data import Fold
+from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
 from tffapps.fedsda.tables import Results
-from tffapps.figures import Canvas
-from tffapps.study import Record
 
 _DOTS = 200  # of each client in a scatter
 _SEED = 0
@@ -25,7 +22,7 @@ def draw_all(folder: pathlib.Path, results: Results) -> None:
     """Every figure that there is something for."""
     fold, data = results.fold, results.what_ran["data"]
     title = f"{data}, {results.what_ran['model']}, {results.what_ran['weights']}"
-    _areas(folder / "auroc.png", results.of_everyone, title)
+    _areas(folder / "auroc.png", [record for record in results.records if record["fold"] == FEDERATION], title)
     if results.stain_models:
         _schedules(folder / "frechet.png", results.stain_models, data)
     if results.stain_models and results.stains is not None:

@@ -4,8 +4,6 @@ Of a site's stains its number, their mean and covariance, and distances to drawn
 nothing. Matrices and patches stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -14,16 +12,14 @@ import numpy as np
 import pandas as pd
 
 from preprocessing.stain import StainSettings
-from tffapps.errors import UserError
+from tffapps import Message, UserError, cache_folder
 from tffapps.evaluation.distances import Gaussian
 from tffapps.federated.moments import Moments
 from tffapps.fedsda import separation, stain_vectors
 from tffapps.fedsda import stains as measuring
 from tffapps.fedsda.stain_vectors import NUMBERS
-from tffapps.home import cache_folder
 from tffapps.site.jobs import link_all, rows_asked
 from tffapps.wire.jobs import file_name
-from tffapps.wire.messages import Message
 
 
 def stains(request: Message, rows: pd.DataFrame, folder: Path) -> Message:

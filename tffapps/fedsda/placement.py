@@ -1,7 +1,5 @@
 """Stains are measured and patches aligned where the patches are: on this machine, or each site's at that site."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import sys
@@ -12,14 +10,11 @@ import numpy as np
 import pandas as pd
 
 from preprocessing.stain import StainSettings
-from tffapps.engine import Engine
-from tffapps.errors import UserError
+from tffapps import Engine, Message, UserError, cache_folder, understood
 from tffapps.fedsda import SIDES_OF_SITES, data, separation, stains
 from tffapps.fedsda.data import ROW, Fold, PatchPool
 from tffapps.fedsda.stain_source import LocalStains, SiteStains, StainSource
-from tffapps.home import cache_folder
 from tffapps.wire import jobs
-from tffapps.wire.messages import Message, understood
 
 
 class Placement(Protocol):

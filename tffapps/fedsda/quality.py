@@ -3,8 +3,6 @@
 FID, KID and WD are means over every two clients: without alignment they are not zero, and alignment should lower them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +13,8 @@ import pandas as pd
 
 from models import inception
 from models.weights import WeightsError
+from tffapps import UserError
 from tffapps.data.made import stacks
-from tffapps.errors import UserError
 from tffapps.evaluation.distances import frechet_distance, kernel_distance
 from tffapps.evaluation.image_quality import ColourHistogram, colour_distance, ssim
 from tffapps.fedsda import LEARNING_SEED, QualitySettings

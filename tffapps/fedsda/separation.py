@@ -1,7 +1,5 @@
 """How well a client's patches come apart into stains and densities: the rows of `separation.csv`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from tffapps.engine import Engine
+from tffapps import Engine, Message, understood
 from tffapps.engine.values import AtSite
 from tffapps.evaluation.distances import Gaussian, frechet_between
 from tffapps.federated.denoising import NoiselessData
@@ -18,7 +18,6 @@ from tffapps.federated.moments import Moments, federated_moments
 from tffapps.fedsda import separation, stain_model
 from tffapps.fedsda.stain_vectors import NUMBERS, as_vectors, distances, scale, standardised
 from tffapps.wire import jobs
-from tffapps.wire.messages import Message, understood
 
 
 class StainSource(Protocol):

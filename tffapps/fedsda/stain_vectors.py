@@ -1,7 +1,5 @@
 """Stain matrices as the vectors that the stain model learns: plain NumPy, for sites that prepare theirs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tffapps.evaluation.distances import frechet_distance, matrix_wasserstein

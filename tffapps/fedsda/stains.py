@@ -1,7 +1,5 @@
 """The stains of patches: measured once, and exchanged for others; in stacks, so that memory does not grow with them."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import pathlib
@@ -14,13 +12,9 @@ import pandas as pd
 from preprocessing import stain
 from preprocessing.npz import DAMAGE
 from preprocessing.stain import StainSettings
+from tffapps import UserError, cache_folder, key_of, replacing, short, write_table
 from tffapps.data import made
-from tffapps.errors import UserError
-from tffapps.files import replacing, short
-from tffapps.home import cache_folder
 from tffapps.progress import track
-from tffapps.results import write_table
-from tffapps.runs import key_of
 
 UNMEASURED = "unmeasured.csv"
 _BATCH = 256

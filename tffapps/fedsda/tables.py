@@ -1,7 +1,5 @@
 """The tables of `results/fedsda/`, the paper's own values beside ours."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -11,14 +9,12 @@ import numpy as np
 import pandas as pd
 
 from models import stain_diffusion
+from tffapps import Pool, Record, over_seeds, with_paper, write_table
 from tffapps.data import wilds
-from tffapps.data.pool import Pool
 from tffapps.fedsda import METRICS, paper
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
-from tffapps.results import over_seeds, with_paper, write_table
-from tffapps.study import Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +30,6 @@ class Results:
     stains: Sequence[np.ndarray] | None  # each client's matrices, where they may be seen here
     quality: PictureQuality | None  # of the sides, where there are several and their images are here
     what_ran: Mapping[str, str]  # data, profile, weights, model
-
-    @property
-    def of_everyone(self) -> list[Record]:
-        """The records of classifiers that no centre was left out of."""
-        return [record for record in self.records if record["fold"] == FEDERATION]
 
 
 def write_all(folder: pathlib.Path, results: Results) -> None:

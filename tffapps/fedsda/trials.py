@@ -1,21 +1,27 @@
 """The work behind `tffapps.fedsda`: patches → stains → stain model → images of each side → classifiers → tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from sklearn.metrics import average_precision_score
 
-from tffapps.app import Common
-from tffapps.classifier import Classifier
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
-from tffapps.errors import UserError
+from tffapps import (
+    METHODS,
+    Aggregation,
+    Classifier,
+    Common,
+    Flags,
+    Metrics,
+    Network,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Study,
+    Trial,
+    UserError,
+    name_of,
+    open_engine,
+)
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.methods import METHODS
 from tffapps.fedsda import (
     APP,
     METRICS,
@@ -26,7 +32,7 @@ from tffapps.fedsda import (
     data,
     figures,
     tables,
-)  # fmt: skip
+)
 from tffapps.fedsda.alignments import (
     Aligned,
     Alignment,
@@ -34,7 +40,7 @@ from tffapps.fedsda.alignments import (
     StainAlignment,
     StyleAlignment,
     Unaligned,
-)  # fmt: skip
+)
 from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModels
@@ -42,10 +48,6 @@ from tffapps.fedsda.placement import AtSites, Here, Placement
 from tffapps.fedsda.quality import PictureEvaluator
 from tffapps.fedsda.stain_source import distances_between
 from tffapps.fedsda.tables import Results
-from tffapps.inputs import Network
-from tffapps.runs import name_of
-from tffapps.settings import Flags
-from tffapps.study import Study, Trial
 
 
 def run(flags: Flags) -> None:
@@ -68,7 +70,7 @@ def _results(study: Study, placement: Placement) -> Results:
     folds = data.folds(pool, flags)
     whole = folds[0]
     stain_models = StainModels(study, placement)
-    # Both now, so that a missing file of weights is not found out after an hour.
+    # All of these now, so that a missing file of weights is not found out after an hour.
     alignments = {side: _alignment(side, study, placement, stain_models) for side in sides}
     classifiers = Classifiers(study, pool, alignments)
     pictures = PictureEvaluator(flags[QualitySettings]) if len(sides) > 1 and not pool.at_sites else None

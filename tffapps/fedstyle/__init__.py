@@ -12,17 +12,13 @@ Pictures are divided by artist, but where a manifest says whose they are (client
 clients are sites: then --data is the public pictures, and a site's classes are the artists it has.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES
-from tffapps.app import App
-from tffapps.federated.aggregation import Aggregation
+from tffapps import Aggregation, App, setting
 from tffapps.federated.fedprox import FedProx
 from tffapps.federated.methods import EMBEDDING_METHODS
-from tffapps.settings import setting
 
 METHODS = ("local", "fedavg", "fedprox", "fedproto", "fpl", "fedstyle")
 STUDIES = ("scalability", "ablation", "heterogeneity", "cloaking")
@@ -180,6 +176,7 @@ APP = App(
     profiles=PROFILES,
     methods=METHODS,
     narrowed=(("study", "studies"),),
+    commands=("query",),
     not_across_sites={},
     server_has_data=True,
 )

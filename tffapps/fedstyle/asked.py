@@ -1,7 +1,5 @@
 """What the global model says about pictures: artists ranked by probability, and how near their styles are."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -1,12 +1,10 @@
 """Which runs there are: the comparison's, and those of the studies beside it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tffapps.app import Common
+from tffapps import Common
 from tffapps.fedstyle import COMPARISON, STUDIES, FedStyleCloakSettings, FedStyleSettings, FedStyleStudySettings, data
 from tffapps.fedstyle.data import Federation
 from tffapps.fedstyle.placement import Placement

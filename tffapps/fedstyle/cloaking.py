@@ -3,8 +3,6 @@
 The paper's cloak is Mist; here it is `preprocessing.cloak`, towards the style of the next artist.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Sequence
@@ -18,12 +16,10 @@ from models import vgg
 from models.weights import WeightsError
 from preprocessing import cloak, gram
 from preprocessing.style_settings import LAYERS
+from tffapps import Pool, UserError, cache_folder
 from tffapps.data import artists, made, manifest
-from tffapps.data.pool import Pool
-from tffapps.errors import UserError
 from tffapps.fedstyle import FedStyleCloakSettings
 from tffapps.fedstyle.data import Federation, with_table
-from tffapps.home import cache_folder
 
 _VGG_SEED = 0
 

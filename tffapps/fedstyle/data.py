@@ -3,21 +3,15 @@
 Across sites they are the public ones, the server's; `placement` adds the others, which are at the sites.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 
 import numpy as np
 import pandas as pd
 
-from tffapps.app import Common
+from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
 from tffapps.data import artists, made, manifest, painters, standin
-from tffapps.data.pool import STANDIN, Pool
-from tffapps.errors import UserError
 from tffapps.fedstyle import FedStyleSettings, FedStyleStandinSettings, FedStyleStudySettings
-from tffapps.home import data_folder
-from tffapps.settings import Flags
 
 SINGLE = "single"  # one artist, one client
 GIVEN = "given"  # the clients that a manifest names, or sites

@@ -1,7 +1,5 @@
 """What runs are judged by: a global model by its predictions, FedProto's clients by the nearest prototype."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,9 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from models.embedding import embedding_of
+from tffapps import Metrics, PredictionEvaluator, Predictions, TestImages, Trained
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator, Trained
-from tffapps.evaluation.predictions import Predictions, TestImages
 from tffapps.federated.embeddings import Means
 from tffapps.fedstyle import METRICS
 

@@ -1,18 +1,15 @@
 """The figures of `results/fedstyle/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from tffapps import Canvas, Record
 from tffapps.fedstyle import COMPARISON, METRICS, sheet
 from tffapps.fedstyle.asked import Answers
 from tffapps.fedstyle.data import Federation, pictures_of
-from tffapps.figures import Canvas
-from tffapps.study import Record
 
 _PICTURES = 5  # of each artist on the sheet of hands
 

@@ -19,9 +19,8 @@ import cv2
 import numpy as np
 
 from preprocessing.npz import DAMAGE
-from tffapps.errors import UserError
+from tffapps import UserError, replacing
 from tffapps.fedstyle.data import Federation, pictures_of
-from tffapps.files import replacing
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -1,20 +1,15 @@
 """Where the pictures are: all of them here, or those of the artists at their sites and the public ones here."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Protocol
 
 import pandas as pd
 
-from tffapps.app import Common
+from tffapps import Common, Flags, Pool, UserError
 from tffapps.data import artists, manifest, published
-from tffapps.data.pool import Pool
-from tffapps.errors import UserError
 from tffapps.fedstyle import FedStyleCloakSettings, FedStyleSettings, FedStyleStudySettings, data
 from tffapps.fedstyle.cloaking import Cloaks
 from tffapps.fedstyle.data import Federation
-from tffapps.settings import Flags
 
 _NEEDS_FILES = ("heterogeneity", "cloaking")  # studies that deal pictures out anew, or change them
 
@@ -42,7 +37,7 @@ class Here:
 class AtSites:
     """A site's classes are its artists; --data is the public pictures, the server's."""
 
-    cloaks: Cloaks | None = None
+    cloaks: Cloaks | None = None  # there is nothing here to be cloaked
 
     def __init__(self, server: Pool, flags: Flags, sites: published.Sites) -> None:
         pool = with_sites(server, sites)

@@ -1,19 +1,14 @@
 """Who trains on what under each method."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 import pandas as pd
 
+from tffapps import METHODS, Flags, Method, Pool, UserError
 from tffapps.data.artists import SERVER
-from tffapps.data.pool import Pool
-from tffapps.errors import UserError
-from tffapps.federated.method import Method
-from tffapps.federated.methods import EMBEDDING_METHODS, METHODS
+from tffapps.federated.methods import EMBEDDING_METHODS
 from tffapps.fedstyle import FedStyleClientSettings, FedStylePublicSettings
-from tffapps.settings import Flags
 
 CENTRALISED = "centralised"  # the cloaking study's method: all pictures are in one place
 PUBLIC = ("public",)  # the splits of one who has the public pictures alone

@@ -1,16 +1,14 @@
 """A contact sheet: each picture asked about, and beside it the artists it may be by, with some of their public work."""
 
-from __future__ import annotations
-
 import pathlib
 from typing import Any
 
 import numpy as np
 
+from tffapps import replacing
 from tffapps.fedstyle.asked import Answers
 from tffapps.fedstyle.data import pictures_of
 from tffapps.fedstyle.global_model import square
-from tffapps.files import replacing
 
 ROWS = 8  # on a sheet
 _SIDE, _SAMPLE, _GAP, _MARGIN = 148, 64, 14, 32

@@ -1,7 +1,5 @@
 """The tables of `results/fedstyle/`: means over the last rounds of every run, then over seeds."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -9,12 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tffapps import Record, over_seeds, with_paper, write_table
 from tffapps.data import artists
 from tffapps.fedstyle import COMPARISON, METRICS, paper
 from tffapps.fedstyle.asked import RANKINGS, Answers
 from tffapps.fedstyle.data import Federation
-from tffapps.results import over_seeds, with_paper, write_table
-from tffapps.study import Record
 
 _TOP = 3  # artists that queries.csv names
 

@@ -1,7 +1,5 @@
 """The work behind `tffapps.fedstyle`: pictures → federations → the comparison, the studies, the model to be asked."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -11,19 +9,33 @@ import pandas as pd
 import tensorflow as tf
 
 from models.embedding import embedding_of
-from tffapps.app import Common
+from tffapps import (
+    PLAIN,
+    Aggregation,
+    Client,
+    Common,
+    Evaluator,
+    Flags,
+    Inputs,
+    Network,
+    Pool,
+    Record,
+    Study,
+    Task,
+    TestImages,
+    Trial,
+    UserError,
+    cache_folder,
+    cross_entropy,
+    engine_options,
+    name_of,
+    open_engine,
+    stream,
+)
 from tffapps.data import images
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
 from tffapps.engine.values import HERE
-from tffapps.errors import UserError
-from tffapps.evaluation.evaluator import Evaluator
-from tffapps.evaluation.predictions import TestImages
 from tffapps.federated import embeddings
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client, stream
 from tffapps.federated.embeddings import TrainingAndOnce
-from tffapps.federated.task import Task, cross_entropy
 from tffapps.fedstyle import (
     APP,
     COMPARISON,
@@ -41,11 +53,6 @@ from tffapps.fedstyle import (
 )
 from tffapps.fedstyle.placement import AtSites, Here, Placement
 from tffapps.fedstyle.roles import ROLES, Role
-from tffapps.home import cache_folder
-from tffapps.inputs import PLAIN, Inputs, Network, engine_options
-from tffapps.runs import name_of
-from tffapps.settings import Flags
-from tffapps.study import Record, Study, Trial
 
 _SERVER_POSITION = 10_000  # among the clients' positions: seeds the server's own order of pictures
 

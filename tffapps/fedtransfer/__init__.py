@@ -10,17 +10,12 @@ its own labels in the others' looks and trains a U-Net, in a federation, on real
                 fedtransfer
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 from models.names import GENERATORS
 from preprocessing.pix2pix_settings import PRECISIONS
-from tffapps.app import App
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
-from tffapps.settings import setting
+from tffapps import Aggregation, App, FedAvg, setting
 
 METHODS = ("separate", "centralised", "fedavg", "fedtransfer", "repeated")
 METRICS = ("map", "mvi", "ari")

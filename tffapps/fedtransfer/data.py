@@ -4,8 +4,6 @@ Test tiles are the same for every seed and fold. With `--folds 1` a client's oth
 to validate with, as the data has it or 560 to 140; with more, every fold validates with another part of them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -15,15 +13,10 @@ import numpy as np
 import pandas as pd
 
 from preprocessing import image_bytes
-from tffapps.app import Common
+from tffapps import STANDIN, Common, Flags, Pool, Rejected, UserError, cache_folder, data_folder, short
 from tffapps.data import cache, grains, layouts, made, manifest, micrographs, standin
 from tffapps.data.micrograph_labels import Coding, coding_of
-from tffapps.data.pool import STANDIN, Pool
-from tffapps.errors import Rejected, UserError
 from tffapps.fedtransfer import GLOBAL, StandinSettings, TileSettings
-from tffapps.files import short
-from tffapps.home import cache_folder, data_folder
-from tffapps.settings import Flags
 
 FORMATS = ("png",)  # of tiles, and of what is painted
 _LAYOUT = "lay the files out as <client>/images/* and <client>/labels/*"

@@ -7,16 +7,13 @@ Clients' names are written as file names can be. Every file is checked as it com
 (`preprocessing.generator_files`); anything else that lies there is refused.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from models.pix2pix import Architecture
 from preprocessing import generator_files
-from tffapps.errors import UserError
-from tffapps.files import as_name, replacing
+from tffapps import UserError, as_name, replacing
 
 
 class Delivery(NamedTuple):

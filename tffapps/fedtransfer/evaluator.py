@@ -3,8 +3,6 @@
 At sites weights go there, losses and metrics come back, and labels and predictions stay.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +14,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from models.unet import BOUNDARY
-from tffapps.engine import Engine
-from tffapps.errors import RunStopped
+from tffapps import Engine, Metrics, RunStopped, Trained
 from tffapps.evaluation import at_sites, segmentation
-from tffapps.evaluation.evaluator import Metrics, Trained
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.task import WeightsLayout, data_type
 from tffapps.fedtransfer import GLOBAL, METRICS

@@ -7,14 +7,12 @@
 No image and no label leaves a client, real or painted. Generators are files, here as between sites.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 
 import pandas as pd
 
-from tffapps.federated.cohort import stream
+from tffapps import stream
 from tffapps.fedtransfer.data import Tiles
 from tffapps.fedtransfer.dispatch import Delivery, dispatch
 from tffapps.fedtransfer.placement import Placement

@@ -1,7 +1,5 @@
 """The figures of `results/fedtransfer/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tffapps import Canvas, Record, curves, picture
 from tffapps.fedtransfer import METRICS
 from tffapps.fedtransfer.data import Tiles, images_of, masks_of
 from tffapps.fedtransfer.evaluator import LOSS, Weights
 from tffapps.fedtransfer.exchange import Made
 from tffapps.fedtransfer.tables import Results, of_first_precision
-from tffapps.figures import Canvas, curves, picture
-from tffapps.study import Record
 
 _ROWS = 2  # of a sheet, for each client
 _NAMES = {"map": "MAP ↑", "mvi": "MVI ↓", "ari": "ARI ↑"}

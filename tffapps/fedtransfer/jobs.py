@@ -8,8 +8,6 @@
 Each is what a client does in one process, by the same functions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys
@@ -19,16 +17,14 @@ import numpy as np
 import pandas as pd
 
 from preprocessing.pix2pix_settings import PRECISIONS
+from tffapps import Flags, Message, UserError
 from tffapps.data import manifest, micrographs
 from tffapps.data.micrograph_labels import Coding
 from tffapps.data.published import MASK
-from tffapps.errors import UserError
 from tffapps.fedtransfer import GeneratorSettings, TileSettings, UNetSettings, data
 from tffapps.fedtransfer.request import arrays_in, number_in, settings_in
-from tffapps.settings import Flags
 from tffapps.site.jobs import Job, link_all
 from tffapps.wire.jobs import file_name
-from tffapps.wire.messages import Message
 
 _SEEDS = 2**32
 

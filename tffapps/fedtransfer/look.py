@@ -5,8 +5,6 @@ what it is worth, and on painted images: those that it takes for the sender's ha
 grains are the receiver's.
 """
 
-from __future__ import annotations
-
 import json
 
 import cv2
@@ -16,12 +14,10 @@ import tensorflow as tf
 
 from models import classifiers
 from models.initialise import seed_weights
+from tffapps import cache_folder, key_of, replacing
 from tffapps.data import pipeline
 from tffapps.fedtransfer.data import Tiles, images_of
 from tffapps.fedtransfer.exchange import Made
-from tffapps.files import replacing
-from tffapps.home import cache_folder
-from tffapps.runs import key_of
 
 _SIDE = 128  # pixels of what the classifier sees, at most
 _BATCH, _STEPS, _RATE = 32, 150, 2e-3

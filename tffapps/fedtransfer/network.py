@@ -1,7 +1,5 @@
 """The U-Net of a command: its initial weights, and tiles as it sees them."""
 
-from __future__ import annotations
-
 import pathlib
 from typing import NoReturn
 
@@ -12,11 +10,10 @@ import tensorflow as tf
 from models import unet
 from models.weights import WeightsError, check_shapes, fill
 from preprocessing.erasing import Erasing
+from tffapps import Initial, UserError
 from tffapps.data import images, pipeline
-from tffapps.errors import UserError
 from tffapps.fedtransfer import UNetSettings
 from tffapps.fedtransfer.data import FORMATS
-from tffapps.study import Initial
 
 
 class Network:

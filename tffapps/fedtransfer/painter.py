@@ -14,14 +14,10 @@ from models.pix2pix import Architecture
 from preprocessing import generator_files, pix2pix
 from preprocessing.pix2pix_folder import CHECKPOINT, train_in
 from preprocessing.pix2pix_settings import Pix2PixSettings, settings_for
+from tffapps import Flags, UserError, as_name, cache_folder, key_of
 from tffapps.data import made
-from tffapps.errors import UserError
 from tffapps.fedtransfer import GeneratorSettings, TileSettings
 from tffapps.fedtransfer.data import images_of, masks_of
-from tffapps.files import as_name
-from tffapps.home import cache_folder
-from tffapps.runs import key_of
-from tffapps.settings import Flags
 
 FILE = "generator.npz"
 

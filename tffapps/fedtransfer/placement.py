@@ -4,8 +4,6 @@ Of clients at sites the coordinator holds generators on their way and counts; ti
 that mean something at the site.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pathlib
@@ -15,12 +13,10 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from tffapps import Engine, Flags, Message, Pool, UserError, as_name, replacing, understood
 from tffapps.data import micrographs, published
 from tffapps.data.manifest import SPLITS, natural_key
 from tffapps.data.micrograph_labels import Coding
-from tffapps.data.pool import Pool
-from tffapps.engine import Engine
-from tffapps.errors import UserError
 from tffapps.fedtransfer import METRICS, GeneratorSettings, TileSettings, UNetSettings, data
 from tffapps.fedtransfer.data import Tiles
 from tffapps.fedtransfer.dispatch import Delivery
@@ -28,10 +24,7 @@ from tffapps.fedtransfer.evaluator import Scoring, ScoringAtSites, ScoringHere, 
 from tffapps.fedtransfer.network import Network
 from tffapps.fedtransfer.painter import FILE, Painter, exchange_folder, send
 from tffapps.fedtransfer.request import write
-from tffapps.files import as_name, replacing
-from tffapps.settings import Flags
 from tffapps.wire.jobs import made_path
-from tffapps.wire.messages import Message, understood
 
 
 class Placement(Protocol):

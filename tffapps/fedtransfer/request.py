@@ -1,17 +1,14 @@
 """What a coordinator of FedTransfer asks of a site: whole settings, which the site checks as flags are checked."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tffapps.errors import UserError
-from tffapps.settings import Flags, check, settings_of
+from tffapps import Flags, Message, UserError
+from tffapps.settings import check, settings_of
 from tffapps.wire.jobs import JOB
-from tffapps.wire.messages import Message
 
 
 def write(job: str, settings: Sequence[Any], arrays: Sequence[np.ndarray] = (), **fields: int | str) -> Message:

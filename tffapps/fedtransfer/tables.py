@@ -4,8 +4,6 @@ Every run is tested once, with the weights of the round that has the lowest mean
 over seeds and folds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -14,11 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tffapps import Record, over_seeds, write_table
 from tffapps.fedtransfer import GLOBAL, METRICS, paper
 from tffapps.fedtransfer.data import Tiles, images_of
 from tffapps.fedtransfer.exchange import Made
-from tffapps.results import over_seeds, write_table
-from tffapps.study import Record
 
 ALONE = ("separate", "centralised")
 _KEYS = ["method", "site", "precision", "test"]

@@ -1,19 +1,25 @@
 """The work behind `tffapps.fedtransfer`: tiles → generators → painted images → federations of U-Nets → tables."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from tffapps.app import Common
-from tffapps.engine import open_engine
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client, stream
-from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.task import Task
+from tffapps import (
+    Aggregation,
+    Client,
+    Common,
+    FedAvg,
+    Flags,
+    Initial,
+    Study,
+    Task,
+    Trial,
+    name_of,
+    open_engine,
+    stream,
+)
 from tffapps.fedtransfer import (
     ALL_DATA,
     APP,
@@ -33,9 +39,6 @@ from tffapps.fedtransfer.evaluator import GrainEvaluator, ScoringHere
 from tffapps.fedtransfer.exchange import Made, exchange
 from tffapps.fedtransfer.network import Network
 from tffapps.fedtransfer.placement import AtSites, Here, Placement
-from tffapps.runs import name_of
-from tffapps.settings import Flags
-from tffapps.study import Initial, Study, Trial
 
 
 def run(flags: Flags) -> None:

@@ -18,11 +18,7 @@ from typing import Any
 
 from models.names import HEADS, NAMES
 from preprocessing.style_settings import INITS, OPTIMIZERS
-from tffapps.app import App
-from tffapps.errors import UserError
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
-from tffapps.settings import setting
+from tffapps import Aggregation, App, FedAvg, UserError, setting
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)

@@ -8,8 +8,6 @@ Three attackers more, who need no optimisation because they have suspects: they 
 and compare. One has the very files; one has them as JPEGs of poor quality; one turned by 90 degrees.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
@@ -22,7 +20,7 @@ from scipy.spatial.distance import cdist
 from models import vgg
 from preprocessing import gram, style_transfer
 from preprocessing.style_settings import CONTENT_LAYER
-from tffapps.data.pool import Pool
+from tffapps import Pool
 from tffapps.evaluation.image_quality import ssim
 from tffapps.fnst import AttackSettings
 from tffapps.fnst.data import images_of

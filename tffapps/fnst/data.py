@@ -4,21 +4,15 @@ Chaoyang has no sites: `shared_out` divides it as the paper does, anew for every
 seed. Data that names its own clients keeps them, and --rare has no meaning; across sites, each site is a client.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 
 import pandas as pd
 
-from tffapps.app import Common
+from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
 from tffapps.data import chaoyang, glands, held_out, images, labelled, layouts, manifest, published, standin
-from tffapps.data.pool import STANDIN, Pool
 from tffapps.data.unreadable import readable
-from tffapps.errors import UserError
 from tffapps.fnst import Augmentation, SharingSettings
-from tffapps.home import data_folder
-from tffapps.settings import Flags
 
 AS_GIVEN = 0  # the number of rare images where clients are given, not made
 _SHARED_OUT, _GIVEN = ("chaoyang", "chaoyang classes"), ("manifest", "folders")  # layouts without clients, and with

@@ -8,8 +8,6 @@ No image leaves a client, made or real. Gram matrices are files, as they would b
 is in `styler`, where it does it in `placement`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -17,15 +15,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from preprocessing import style_transfer
-from tffapps.data.pool import Pool
-from tffapps.errors import UserError
-from tffapps.files import as_name, from_name
+from tffapps import Pool, UserError, as_name, cache_folder, from_name, key_of
 from tffapps.fnst import Augmentation
 from tffapps.fnst.data import images_of
 from tffapps.fnst.dispatch import Delivery, dispatch
 from tffapps.fnst.placement import Placement, Request, contents_of
-from tffapps.home import cache_folder
-from tffapps.runs import key_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,16 +1,13 @@
 """The figures of `results/fnst/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from tffapps import Canvas, Pool, picture
 from tffapps.data import chaoyang
-from tffapps.data.pool import Pool
-from tffapps.figures import Canvas, picture
 from tffapps.fnst import AUGMENTED, Augmentation
 from tffapps.fnst.attack import Attacked
 from tffapps.fnst.data import images_of

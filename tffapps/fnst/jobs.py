@@ -7,8 +7,6 @@ Files travel in messages as arrays of bytes, `grams0` and so on. Every request s
 are to be made: as flags that the site checks like those of a command line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -17,13 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps.errors import UserError
+from tffapps import Flags, Message, UserError
 from tffapps.fnst import GramSettings, TransferSettings
 from tffapps.fnst.styler import Styler
-from tffapps.settings import LARGEST, Flags, check, settings_of
+from tffapps.settings import LARGEST, check, settings_of
 from tffapps.site.jobs import link_all, rows_asked
 from tffapps.wire.jobs import JOB
-from tffapps.wire.messages import Message
 
 STYLES, TRANSFER = "fnst/styles", "fnst/style transfer"
 MADE = "made"  # the field of an answer: how many images there are now

@@ -7,8 +7,6 @@ checks, passes on (`dispatch`) ◄───────────────�
 knows how many there are, and where the site's worker will find them ◄─────────┘
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import pathlib
@@ -18,16 +16,12 @@ from typing import Protocol
 
 import pandas as pd
 
-from tffapps.data.pool import Pool
-from tffapps.engine import Engine
-from tffapps.errors import UserError
-from tffapps.files import from_name, replacing
+from tffapps import Engine, Message, Pool, UserError, from_name, replacing
 from tffapps.fnst import jobs
 from tffapps.fnst.data import images_of
 from tffapps.fnst.dispatch import Delivery, sent_file
 from tffapps.fnst.styler import Styler
 from tffapps.wire.jobs import made_path
-from tffapps.wire.messages import Message
 
 
 @dataclasses.dataclass(frozen=True)

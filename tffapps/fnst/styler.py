@@ -5,8 +5,6 @@ of a class it has few images of     such files of others, checked ── with it
                                                                       └► S · C images, kept on disk
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import pathlib
@@ -20,11 +18,10 @@ from models import vgg
 from models.weights import WeightsError
 from preprocessing import gram, gram_files, style_transfer
 from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
+from tffapps import UserError, cache_folder
 from tffapps.data import made
-from tffapps.errors import UserError
 from tffapps.fnst import GramSettings, TransferSettings
 from tffapps.fnst.select import choose
-from tffapps.home import cache_folder
 
 VGG_SEED = 0  # of random weights: all clients have the same VGG
 

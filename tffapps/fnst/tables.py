@@ -4,8 +4,6 @@ Every run has two rows. "best AUC" is the round with the highest AUC on the test
 with the test set in view, it flatters. "last" is the last round, chosen by nobody.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -14,13 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tffapps import Pool, Record, over_seeds, write_table
 from tffapps.data import chaoyang
-from tffapps.data.pool import Pool
 from tffapps.fnst import AUGMENTED, METRICS, Augmentation, paper
 from tffapps.fnst.attack import Attacked
 from tffapps.fnst.exchange import Made
-from tffapps.results import over_seeds, write_table
-from tffapps.study import Record
 
 BEST, LAST = "best AUC", "last"
 _KEYS = ["method", "site", "rare", "augmentation", "made", "chosen"]

@@ -1,23 +1,29 @@
 """The work behind `tffapps.fnst`: patches → clients → images made of other clients' styles → trials → tables."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from tffapps.app import Common
-from tffapps.classifier import Classifier
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
-from tffapps.errors import UserError
+from tffapps import (
+    Aggregation,
+    Classifier,
+    Common,
+    FedAvg,
+    Flags,
+    Metrics,
+    Network,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Study,
+    Trial,
+    UserError,
+    name_of,
+    open_engine,
+)
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
 from tffapps.fnst import (
     APP,
     AUGMENTED,
@@ -40,10 +46,6 @@ from tffapps.fnst.data import AS_GIVEN
 from tffapps.fnst.exchange import Exchange, Made, repeated
 from tffapps.fnst.placement import placed
 from tffapps.fnst.styler import Styler
-from tffapps.inputs import Network
-from tffapps.runs import name_of
-from tffapps.settings import Flags
-from tffapps.study import Study, Trial
 
 ALL_DATA, FEDERATION = "all data", "federation"
 

@@ -12,18 +12,14 @@ others), and where the clients are sites: then --data is the server's images, an
 `python -m preprocessing.knee`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES
-from tffapps.app import App
-from tffapps.federated.aggregation import Aggregation
+from tffapps import Aggregation, App, setting
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
-from tffapps.settings import setting
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
 AFTER_GOLD = ("plfl", "plfl+")  # those that begin with gold's model

@@ -3,8 +3,6 @@
 Across sites they are the server's own; the clients' are at the sites, which have prepared theirs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os
@@ -14,15 +12,10 @@ from typing import Any
 import pandas as pd
 
 from preprocessing.knee import KneeRejected, KneeSettings, preprocess_bytes
-from tffapps.app import Common
+from tffapps import STANDIN, Common, Flags, Pool, UserError, cache_folder, data_folder, short
 from tffapps.data import knees, layouts, manifest, oai, standin
 from tffapps.data.cache import Rejected, cached_images
-from tffapps.data.pool import STANDIN, Pool
-from tffapps.errors import UserError
-from tffapps.files import short
-from tffapps.home import cache_folder, data_folder
 from tffapps.plfl import SPLITS, PlflImages, PlflNetwork, division
-from tffapps.settings import Flags
 
 
 def load(flags: Flags) -> Pool:

@@ -1,15 +1,12 @@
 """Who has which images: drawn anew by every seed, or as the data says (a manifest that names them, or sites)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd
 
+from tffapps import Pool, UserError
 from tffapps.data import oai, partition
 from tffapps.data.manifest import SPLITS, natural_key
-from tffapps.data.pool import Pool
-from tffapps.errors import UserError
 
 _DRAWN = {"csfl": oai.csfl_split, "plfl": oai.gold_split, "fssfl": oai.fssfl_split}
 TESTED = ("csfl", "fssfl")  # the methods whose clients test, too

@@ -1,7 +1,5 @@
 """The figures of `results/plfl/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 
@@ -10,11 +8,8 @@ import pandas as pd
 
 from preprocessing.knee import KneeSettings, decode, encode, steps
 from preprocessing.knee_strip import strip
-from tffapps.data.pool import Pool
-from tffapps.figures import Canvas, curves
-from tffapps.files import replacing
+from tffapps import Canvas, Pool, Record, curves, replacing
 from tffapps.plfl import AFTER_GOLD, MAIN_METRICS, division
-from tffapps.study import Record
 
 
 def draw_all(

@@ -1,7 +1,5 @@
 """The frameworks as federations: who holds which data, which method runs, for how many rounds."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -10,19 +8,14 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from tffapps import Client, FedAvg, Flags, Inputs, Method, Pool, Task, cross_entropy, stream
 from tffapps.data import oai
-from tffapps.data.pool import Pool
 from tffapps.engine.values import HERE
-from tffapps.federated.cohort import Client, stream
-from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fixmatch import PartlyLabelledData
 from tffapps.federated.local import Counted
-from tffapps.federated.method import Method
 from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData
 from tffapps.federated.pseudo_label_plus import GoldData, PseudoLabelPlus
-from tffapps.federated.task import Task, cross_entropy
 from tffapps.federated.tested import DataAndTest, TestedFedAvg, TestedFixMatch
-from tffapps.inputs import Inputs
 from tffapps.plfl import (
     CsflSettings,
     FssflSettings,
@@ -34,7 +27,6 @@ from tffapps.plfl import (
     TargetSettings,
     division,
 )
-from tffapps.settings import Flags
 
 _SERVER_POSITION = 2  # of the server's random numbers; clients have the positions before and after it
 M = TypeVar("M", bound=Method)

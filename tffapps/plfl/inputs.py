@@ -8,14 +8,10 @@ view          whole images           stored features
 "strong"      more, and cutout       of one of a few strong views
 """
 
-from __future__ import annotations
-
 from preprocessing import augment
-from tffapps.app import Common
-from tffapps.home import cache_folder
-from tffapps.inputs import PLAIN, Augmentation, Inputs, Network
+from tffapps import PLAIN, Common, Flags, Inputs, Network, cache_folder
+from tffapps.inputs import Augmentation
 from tffapps.plfl import FssflSettings, PlflNetwork, PlusSettings
-from tffapps.settings import Flags
 
 AUGMENTATIONS: dict[str, Augmentation] = {"affine": augment.affine, "weak": augment.weak, "strong": augment.strong}
 

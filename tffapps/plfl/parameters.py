@@ -11,9 +11,8 @@ from typing import Any
 import pandas as pd
 
 from models import classifiers
-from tffapps.inputs import Network
+from tffapps import Network, write_table
 from tffapps.plfl import paper
-from tffapps.results import write_table
 
 _KINDS = ("trainable", "non_trainable", "total")
 

@@ -1,20 +1,15 @@
 """Where the clients' images are: here, beside the server's, or at the sites."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Protocol
 
 import pandas as pd
 
-from tffapps.app import Common
+from tffapps import Common, Flags, Pool, UserError
 from tffapps.data import oai, published
 from tffapps.data.manifest import natural_key
-from tffapps.data.pool import Pool
-from tffapps.errors import UserError
 from tffapps.plfl import PlflImages, PoisonSettings, data, division
-from tffapps.settings import Flags
 
 
 class Placement(Protocol):

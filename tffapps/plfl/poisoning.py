@@ -3,8 +3,6 @@
 The thesis claims that its framework withstands poisoning and does not measure it.
 """
 
-from __future__ import annotations
-
 import os
 
 import cv2
@@ -12,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from preprocessing.knee import decode, encode
+from tffapps import cache_folder
 from tffapps.data import oai
 from tffapps.data.cache import cached_images
-from tffapps.home import cache_folder
 
 POISONER = oai.CLIENTS[0]  # where the data names its own clients, the first of them
 KINDS = {"csfl": "labels changed", "plfl": "images ruined", "plfl+": "images ruined"}

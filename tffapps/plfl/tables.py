@@ -1,19 +1,15 @@
 """The tables of `results/plfl/` from the runs' records, the thesis's values beside ours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tffapps import Pool, Record, over_seeds
 from tffapps.data import oai
-from tffapps.data.pool import Pool
 from tffapps.evaluation import classification
 from tffapps.plfl import AFTER_GOLD, MAIN_METRICS, METRICS, SPLITS, division, paper, poisoning
-from tffapps.results import over_seeds
-from tffapps.study import Record
 
 
 def all_of(records: Sequence[Record], pool: Pool, seeds: Sequence[int]) -> dict[str, pd.DataFrame]:

@@ -1,21 +1,31 @@
 """The work behind `tffapps.plfl`: data → networks → trials of the frameworks → tables and figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
-from tffapps.app import Common
+from tffapps import (
+    Aggregation,
+    Client,
+    Common,
+    Flags,
+    Initial,
+    Metrics,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Record,
+    Study,
+    TestImages,
+    Trial,
+    key_of,
+    name_of,
+    open_engine,
+    write_table,
+)
 from tffapps.data import images, oai
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions, TestImages
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client
 from tffapps.plfl import (
     AFTER_GOLD,
     APP,
@@ -35,10 +45,6 @@ from tffapps.plfl.frameworks import Frameworks
 from tffapps.plfl.inputs import inputs_of, network_of
 from tffapps.plfl.parameters import Shape
 from tffapps.plfl.placement import Placement, placed
-from tffapps.results import write_table
-from tffapps.runs import key_of, name_of
-from tffapps.settings import Flags
-from tffapps.study import Initial, Record, Study, Trial
 
 
 def run(flags: Flags) -> None:

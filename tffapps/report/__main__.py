@@ -1,7 +1,5 @@
 """`python -m tffapps.report [--results FOLDER] [--summary]`"""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Runs are kept when settings change: only those with the profile of the tables co
 settings.json has no labels, do not.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

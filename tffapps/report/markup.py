@@ -1,7 +1,5 @@
 """HTML, a little of it. Text is escaped by `element`; what is already HTML is a `Markup`."""
 
-from __future__ import annotations
-
 import html
 import re
 

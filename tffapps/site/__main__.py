@@ -1,7 +1,5 @@
 """The commands of a site; what each needs is imported once its flags are read."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

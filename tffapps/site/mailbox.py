@@ -4,8 +4,6 @@ What was made lies in a folder of the site's own, `data/sites/<name>/<fingerprin
 and is found there again by the same request, also by a site that was started anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -4,8 +4,6 @@ gRPC itself tries for ever, and calls everything "unavailable". So a plain TLS c
 seconds whether a port is closed, a certificate expired, or an authority unknown to either side. No proxy is used.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 from pathlib import Path

@@ -5,11 +5,10 @@ a cable is gone the kernel's own probes find out within seconds. How long the wo
 pings of gRPC's own would be refused by a worker that is busy for minutes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 import threading
+from typing import Any
 
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.channel import greeted
@@ -68,6 +67,6 @@ class Heartbeat:
 
 def _names(connection: ssl.SSLSocket) -> list[str]:
     """Who the certificate at the other end is for."""
-    certificate: dict = connection.getpeercert() or {}
+    certificate: dict[str, Any] = connection.getpeercert() or {}
     common = [value for group in certificate.get("subject", ()) for kind, value in group if kind == "commonName"]
     return [*common, *(value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS")]
