@@ -122,7 +122,7 @@ def test_a_finished_run_without_its_checkpoint_says_the_way_out(toy, tmp_path):
         (file,) = record.folder.glob("checkpoint-*.npz")
         file.unlink()
         found = study(tmp_path, engine).run(toy())
-    with pytest.raises(UserError, match=r"fedavg-seed0-.*: no checkpoint can be read; .*--fresh"):
+    with pytest.raises(UserError, match=r"fedavg-seed0-.*: its checkpoint cannot be read; .*--fresh"):
         found.weights()
 
 

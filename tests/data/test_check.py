@@ -140,7 +140,7 @@ def test_few_labels_as_a_manifest_says(drawn, tmp_path, capsys):
     with working_in(tmp_path):
         status, said, errors = told(capsys, "few.csv", "--for", "plfl", "--methods", "plfl")
         assert status == 0, errors
-        assert "as the manifest says, the clients are north, south" in errors
+        assert "as the manifest says, the clients are north, south" in said
         assert "drawn by every seed" not in said
         assert [line.split()[0] for line in said.splitlines() if line.strip()][-4:-1] == ["north", "server", "south"]
         status, _, errors = told(capsys, "few.csv", "--for", "plfl")
