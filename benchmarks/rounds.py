@@ -10,6 +10,7 @@ results/benchmarks/rounds.csv.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -159,7 +160,7 @@ class _federation:
         self._engine = open_engine(name)
         self._model, self._batches = model, batches
         bounds = [count * index // clients for index in range(clients + 1)]
-        self._parts = [slice(low, high) for low, high in zip(bounds, bounds[1:])]
+        self._parts = [slice(low, high) for low, high in itertools.pairwise(bounds)]
 
     def __enter__(self):
         engine = self._engine.__enter__()

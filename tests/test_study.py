@@ -11,6 +11,7 @@ from tests.conftest import dataset
 from tffapps import systems
 from tffapps.app import App, Common
 from tffapps.engine import open_engine
+from tffapps.errors import UserError
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
@@ -113,6 +114,16 @@ def test_a_trial_is_played_once_and_found_again(toy, tmp_path):
         assert all(np.array_equal(a, b) for a, b in zip(found.weights(), record.weights()))
         study(tmp_path, engine, fresh=True).run(toy(evaluator=evaluator))
         assert evaluator.asked == 4
+
+
+def test_a_finished_run_without_its_checkpoint_says_the_way_out(toy, tmp_path):
+    with open_engine("in-process") as engine:
+        record = study(tmp_path, engine).run(toy())
+        (file,) = record.folder.glob("checkpoint-*.npz")
+        file.unlink()
+        found = study(tmp_path, engine).run(toy())
+    with pytest.raises(UserError, match=r"fedavg-seed0-.*: no checkpoint can be read; .*--fresh"):
+        found.weights()
 
 
 def test_the_weights_that_validation_chose_stand_for_a_run(toy, tmp_path):

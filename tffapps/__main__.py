@@ -1,12 +1,11 @@
 """`tffapps`, or `python -m tffapps`: `tffapps plfl …` is `python -m tffapps.plfl …`, and so for every command."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from preprocessing import guard
 from tffapps import __version__, cli, systems
 from tffapps.errors import UserError
 
@@ -25,7 +24,15 @@ TOOLS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command that the first argument names; returns its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(given)
+    except UserError as error:
+        return guard.say("tffapps", f"error: {error}", 2)
+
+
+def _dispatch(given: list[str]) -> int:
     if not given or given[0] in ("-h", "--help"):
         print(_listing())
         return 0
@@ -34,17 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     name, *rest = given
     if name in systems.packages():
-        try:
-            app = systems.find(name)
-        except UserError as error:
-            print(f"tffapps: error: {error}", file=sys.stderr)
-            return 2
-        return cli.main(app, rest)
+        return cli.main(systems.find(name), rest)
     if name in TOOLS:
         return importlib.import_module(TOOLS[name].module).main(rest)
-    known = ", ".join([*systems.packages(), *TOOLS])
-    print(f"tffapps: error: {name}: no such command; choose from {known}", file=sys.stderr)
-    return 2
+    raise UserError(f"{name}: no such command; choose from {', '.join([*systems.packages(), *TOOLS])}")
 
 
 def _listing() -> str:

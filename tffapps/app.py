@@ -1,7 +1,5 @@
 """What a system declares of itself, and the flags that all systems have."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import importlib.util
@@ -72,6 +70,7 @@ class App:
     settings: tuple[type, ...]  # dataclasses whose fields become flags, beside those of Common
     profiles: dict[str, dict[str, Any]]
     methods: tuple[str, ...]
+    commands: tuple[str, ...] = ()  # modules with a `main(arguments)` of their own: tffapps fedstyle query …
     default_profile: str = "demo"
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from
     not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all

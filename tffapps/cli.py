@@ -3,11 +3,10 @@
 A value comes from, last wins: the settings' own default, the profile, `--settings FILE`, the flag.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import pathlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,19 +19,43 @@ from tffapps.settings import Flags, Setting, check
 
 
 def main(app: App, arguments: Sequence[str] | None = None) -> int:
-    """Runs an application; returns its exit status."""
+    """Runs an application, or the command of its own that the first argument names; returns its exit status.
+
+    Args:
+      app: the application.
+      arguments: what follows its name on the command line; None: the arguments of this process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in app.commands:
+        return app.part(given[0]).main(given[1:])
 
     def work() -> None:
-        flags = parse(app, arguments)
+        flags = parse(app, given)
         quiet()
         app.part("trials").run(flags)
 
-    return guarded(app.name, work, "stopped by Ctrl-C; the same command goes on from the last finished round")
+    interrupted = "stopped by Ctrl-C; the same command goes on from the last finished round"
+    return guarded(app.name, work, interrupted, app.package)
 
 
-def guarded(name: str, work: Callable[[], None], interrupted: str = "stopped by Ctrl-C") -> int:
-    """Does the work of `tffapps.<name>`; returns its exit status."""
-    return guard.guarded(f"tffapps.{name}", work, interrupted)
+def guarded(name: str, work: Callable[[], None], interrupted: str = "stopped by Ctrl-C", module: str = "") -> int:
+    """Does the work of a command, whose name its messages begin with; returns its exit status."""
+    return guard.guarded(called_as(name, module).removeprefix("python -m "), work, interrupted)
+
+
+def called_as(name: str, module: str = "") -> str:
+    """How the user called a command, for its usage line: `tffapps plfl` or `python -m tffapps.plfl`.
+
+    Args:
+      name: the command.
+      module: what Python is given to run it; "": the module of that name in this package.
+    """
+    program = pathlib.Path(sys.argv[0])
+    if program.name == "tffapps":
+        return f"tffapps {name}"
+    if program.parts[-2:] == ("tffapps", "__main__.py"):
+        return f"python -m tffapps {name}"
+    return f"python -m {module or f'tffapps.{name}'}"
 
 
 def parse(app: App, arguments: Sequence[str] | None = None) -> Flags:
@@ -108,7 +131,7 @@ def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
 
 
 def _parser(app: App) -> Parser:
-    parser = Parser(prog=f"python -m tffapps.{app.name}", description=app.description, allow_abbrev=False)
+    parser = Parser(prog=called_as(app.name, app.package), description=app.description, allow_abbrev=False)
     profiles = ", ".join(app.profiles)
     parser.add_argument("--profile", choices=list(app.profiles), help=f"{profiles} (default {app.default_profile})")
     parser.add_argument(

@@ -1,7 +1,5 @@
 """Files that are whole or not there, and their names."""
 
-from __future__ import annotations
-
 import os
 import urllib.parse
 

@@ -1,7 +1,5 @@
 """Where stand-ins, caches and what sites prepare lie: `data/` below TFFAPPS_HOME, or below the working folder."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 
@@ -14,3 +12,8 @@ def data_folder() -> pathlib.Path:
 def cache_folder() -> pathlib.Path:
     """What can be made again: features, aligned images, generators."""
     return data_folder() / "cache"
+
+
+def sites_folder() -> pathlib.Path:
+    """What the sites on this machine have prepared for coordinators."""
+    return data_folder() / "sites"

@@ -7,8 +7,6 @@ image are stored then, and every epoch picks one. Plain images, if `held_bytes` 
 memory: for small networks reading files takes longer than training. Rows, order and values are the same.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A run, declared (`Trial`), and the one place that opens, resumes, trains and finishes it (`Study.run`)."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import platform
@@ -15,6 +13,7 @@ import pandas as pd
 from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
+from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Evaluator, Metrics
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
@@ -126,18 +125,10 @@ class Study:
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""
         values = self.flags.as_dict()
-        paths = (
-            "data",
-            "weights",
-            "cert",
-            "key",
-            "ca",
-        )  # absolute, so that the settings can be run again from anywhere
-        found = {name: str(pathlib.Path(values[name]).resolve()) for name in paths if _is_path(values[name])}
         packages = ("tensorflow", "tensorflow-federated", "keras", "numpy")
         versions = {name: metadata.version(name) for name in packages}
         return {
-            "app": self.app.name, "labels": dict(trial.labels), "flags": {**values, **found},
+            "app": self.app.name, "labels": dict(trial.labels), "flags": {**values, **paths_of(values)},
             "versions": {"tffapps": __version__, "python": platform.python_version(), **versions},
         }  # fmt: skip
 
@@ -148,20 +139,23 @@ def _record(run: Run, trial: Trial) -> Record:
 
 def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights of the round that stands for a run, when they are asked for."""
+    # Not of the trial itself: a record would keep its initial weights and test images in memory.
+    chosen, count, averaged = bool(trial.evaluator.chosen_by), len(trial.initial.weights), trial.method.average_from > 0
 
     def read() -> list[np.ndarray]:
-        best = run.kept(BEST) if trial.evaluator.chosen_by else None
+        best = run.kept(BEST) if chosen else None
         if best is not None:
             return best
         checkpoint = run.latest()
         if checkpoint is None:
-            raise FileNotFoundError(f"{run.folder}: no checkpoint")
-        count = len(trial.initial.weights)
+            raise UserError(f"{run.folder}: its checkpoint cannot be read; remove the folder, or use --fresh for all")
         # A mean over rounds is the last part of a state, the weights of its last round are the first.
-        return checkpoint[1][-count:] if trial.method.average_from else checkpoint[1][:count]
+        return checkpoint[1][-count:] if averaged else checkpoint[1][:count]
 
     return read
 
 
-def _is_path(value: str) -> bool:
-    return value != "" and pathlib.Path(value).exists()
+def paths_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Those of the flags that name a file or folder, absolute: the settings can be run again from anywhere."""
+    given = {name: pathlib.Path(values[name]) for name in ("data", "weights", "cert", "key", "ca") if values[name]}
+    return {name: str(path.resolve()) for name, path in given.items() if path.exists()}

@@ -4,8 +4,6 @@ A system is a package with an APP (`tffapps.app.App`). One that lies elsewhere i
 environment variable TFFAPPS_SYSTEMS (comma-separated), at a site as well as at the coordinator.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 
@@ -27,12 +25,16 @@ def find(name: str) -> App:
     known = packages()
     if name not in known:
         raise UserError(f"{name}: no such system; choose from {', '.join(known)}")
+    package = known[name]
     try:
-        return importlib.import_module(known[name]).APP
+        module = importlib.import_module(package)
     except ModuleNotFoundError as error:
-        if error.name != known[name]:
+        if not f"{package}.".startswith(f"{error.name}."):  # something that it imports
             raise
-        raise UserError(f"TFFAPPS_SYSTEMS: no package {known[name]} is found; set PYTHONPATH to its folder") from None
+        raise UserError(f"TFFAPPS_SYSTEMS: no package {package} is found; set PYTHONPATH to its folder") from None
+    if not isinstance(getattr(module, "APP", None), App):
+        raise UserError(f"TFFAPPS_SYSTEMS: {package} has no APP; its __init__.py must declare one (tffapps.App)")
+    return module.APP
 
 
 def every() -> list[App]:

@@ -1,7 +1,5 @@
 """The rounds of one run, from wherever it stands to its end: played, judged, written down."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time
@@ -82,7 +80,7 @@ def train(
                 run.keep(number, position, kept())
             trained = time.perf_counter()
             engine.tell(outcome.reports, f"took part in round {number} of {rounds} of {run.folder.name}")
-            model = Trained(round_.result(state), state, last=number == rounds, kept=kept_weights)
+            model = Trained(round_.result(state), state, number, last=number == rounds, kept=kept_weights)
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)

@@ -15,10 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tffapps.app import App
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
-from tffapps.settings import setting
+from tffapps import Aggregation, App, FedAvg, setting
 
 
 @dataclasses.dataclass(frozen=True)

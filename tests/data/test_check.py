@@ -109,7 +109,7 @@ def test_tiles_are_counted_as_they_would_be_cut(tile, size, folds, tmp_path, cap
         values = cli.parse(fedtransfer.APP, ["--data", "both", *map(str, flags)])
         from tffapps.fedtransfer import data
 
-        table = data.load(values)[0].table
+        table = data.load(values)[0].pool.table
     counts = pd.crosstab(table.client, table.split)
     for client, row in counts.iterrows():
         cells = [client, *(str(row[split]) for split in ("train", "val", "test")), str(row.sum())]

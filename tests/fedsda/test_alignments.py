@@ -20,10 +20,11 @@ from tffapps.engine import open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation.image_quality import ColourHistogram, colour_distance, ssim
 from tffapps.fedsda import APP
-from tffapps.fedsda.alignments import Alignments
+from tffapps.fedsda.alignments import AmplitudeAlignment, StainAlignment, StyleAlignment, Unaligned
 from tffapps.fedsda.ccst import StyleTransfer
-from tffapps.fedsda.data import FEDERATION, Fold
-from tffapps.fedsda.placement import OneMachine
+from tffapps.fedsda.data import FEDERATION, Fold, PatchPool
+from tffapps.fedsda.placement import Here
+from tffapps.study import Study
 
 SEPARATION = StainSettings(lambda_matrix=0.02)
 
@@ -31,8 +32,13 @@ SEPARATION = StainSettings(lambda_matrix=0.02)
 class KnownStains:
     """A stain model that draws from the true distributions of the stand-in's centres, and notes what it drew."""
 
+    settings = "those of the stain model"
+
     def __init__(self):
         self.numbers, self.matrices = [], []
+
+    def of(self, fold):
+        return self
 
     def draw(self, numbers, seed):
         by_centre = [tissue.centre_stains(centre, len(numbers), seed + 100) for centre in range(numbers.max() + 1)]
@@ -49,6 +55,9 @@ class Painter:
 
     def __init__(self):
         self.painted = []
+
+    def of(self, fold):
+        return self
 
     def transfer(self, images, clients):
         self.painted += list(clients)
@@ -69,9 +78,30 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def sides_of(fold, *flags, stains=None, styles=None):
-    values = cli.parse(APP, ["--profile", "smoke", *flags])
-    return Alignments(values, fold, OneMachine(None, SEPARATION).align, lambda: stains, lambda: styles)
+def flags_of(*flags):
+    return cli.parse(APP, ["--profile", "smoke", *flags])
+
+
+def at_home(separation=SEPARATION):
+    """A placement that has measured no patch."""
+    nothing = pd.DataFrame(columns=["path", "label", "client", "split"])
+    return Here(PatchPool("nothing", nothing, [], "no patches"), separation)
+
+
+def restained(fold, seed=0, stains=None, separation=SEPARATION):
+    return StainAlignment(flags_of(), at_home(separation), stains or KnownStains()).of(fold, seed)
+
+
+def styled(fold, *flags, styles=None):
+    return StyleAlignment(flags_of(*flags), styles or Painter()).of(fold, 0)
+
+
+def normalised(fold, *flags, seed=0):
+    return AmplitudeAlignment(flags_of(*flags)).of(fold, seed)
+
+
+def kept(aligned):
+    return (aligned.train.path == aligned.train.source).to_numpy()
 
 
 def of_clients(fold, *clients):
@@ -84,7 +114,7 @@ def stack(paths):
 
 def made(folder):
     """When each image was made."""
-    return {file: file.stat().st_mtime_ns for file in (folder / "data" / "cache").rglob("*.*")}
+    return {file: file.stat().st_mtime_ns for file in (folder / "data" / "cache" / "aligned").rglob("*.*")}
 
 
 def apart(table):
@@ -101,9 +131,9 @@ def apart(table):
 
 
 def test_none_is_the_identity(fold, here):
-    aligned = sides_of(fold).of("none", 0)
+    aligned = Unaligned().of(fold, 0)
     assert aligned.train.path.tolist() == aligned.train.source.tolist() == fold.train.path.tolist()
-    assert aligned.test is fold.test and aligned.kept == len(fold.train) and aligned.key == ""
+    assert aligned.test is fold.test and kept(aligned).all() and aligned.key == ""
     assert not list(here.iterdir())
 
 
@@ -117,7 +147,7 @@ def aligned(fold, tmp_path_factory):
         folder = tmp_path_factory.mktemp("aligned")
         patch.chdir(folder)
         model = KnownStains()
-        return folder, model, sides_of(fold, stains=model).of("fedsda", 0)
+        return folder, model, restained(fold, stains=model)
 
 
 def test_each_clients_patches_are_divided_equally_among_all(fold, aligned):
@@ -132,7 +162,7 @@ def test_each_clients_patches_are_divided_equally_among_all(fold, aligned):
 def test_the_division_is_another_for_another_seed(fold, aligned, here):
     _, model, aligned = aligned
     other = KnownStains()
-    again = sides_of(fold, stains=other).of("fedsda", 1)
+    again = restained(fold, 1, other)
     assert not np.array_equal(other.numbers[0], model.numbers[0]) and again.key != aligned.key
     assert np.array_equal(np.bincount(other.numbers[0]), np.bincount(model.numbers[0]))
     changed = (again.train.path != again.train.source).to_numpy()
@@ -148,12 +178,11 @@ def test_test_images_and_labels_stay(fold, aligned):
     assert aligned.train.source.tolist() == fold.train.path.tolist()
 
 
-def test_blank_patches_keep_their_look_and_are_counted(fold, aligned):
+def test_blank_patches_keep_their_look(fold, aligned):
     folder, _, aligned = aligned
     ok = stain.separate(stack(fold.train.path), SEPARATION).ok
-    kept = (aligned.train.path == aligned.train.source).to_numpy()
-    assert np.array_equal(kept, ~ok) and aligned.kept == kept.sum() >= 1
-    assert all(path.startswith(str(folder / "data" / "cache" / "aligned")) for path in aligned.train.path[~kept])
+    assert np.array_equal(kept(aligned), ~ok) and kept(aligned).sum() >= 1
+    assert all(path.startswith(str(folder / "data" / "cache" / "aligned")) for path in aligned.train.path[ok])
 
 
 def test_aligned_images_keep_their_density_maps(aligned):
@@ -202,20 +231,14 @@ def test_a_second_call_makes_nothing_new(fold, aligned, monkeypatch):
     before = made(folder)
     assert len(before) == len(fold.train)
     monkeypatch.setattr(stain, "separate", None)
-    again = sides_of(fold, stains=KnownStains()).of("fedsda", 0)
+    again = restained(fold)
     assert again.train.path.tolist() == aligned.train.path.tolist() and again.key == aligned.key
-    assert again.kept == aligned.kept and made(folder) == before
+    assert made(folder) == before
 
 
 def test_another_separation_makes_other_images(fold, here):
-    def aligning(penalty):
-        return OneMachine(None, StainSettings(lambda_matrix=penalty)).align
-
-    few, values = of_clients(fold, "centre0"), cli.parse(APP, ["--profile", "smoke"])
-    first, second = (
-        Alignments(values, few, aligning(penalty), KnownStains, Painter).of("fedsda", 0).train
-        for penalty in (0.1, 0.02)
-    )
+    few = of_clients(fold, "centre0")
+    first, second = (restained(few, separation=StainSettings(lambda_matrix=penalty)).train for penalty in (0.1, 0.02))
     kept = set(first.source) & set(first.path)
     assert set(first.path) & set(second.path) == kept and len(kept) <= 1
 
@@ -224,7 +247,7 @@ def test_an_image_that_is_gone_stops_with_its_name(fold, here):
     table = fold.train.copy()
     table.loc[table.index[3], "path"] = str(here / "gone.png")
     with pytest.raises(UserError, match=r"gone\.png: .*; it could be read before: run the command again"):
-        sides_of(Fold(FEDERATION, table, fold.test), stains=KnownStains()).of("fedsda", 0)
+        restained(Fold(FEDERATION, table, fold.test))
 
 
 # ---- ccst ----
@@ -232,7 +255,7 @@ def test_an_image_that_is_gone_stops_with_its_name(fold, here):
 
 def test_ccst_gives_every_image_the_styles_of_several_clients(fold, here):
     painter = Painter()
-    aligned = sides_of(fold, "--ccst-styles", "2", styles=painter).of("ccst", 0)
+    aligned = styled(fold, "--ccst-styles", "2", styles=painter)
     assert len(aligned.train) == 2 * len(fold.train) and aligned.test is fold.test
     styles = pd.Series(stack(aligned.train.path)[:, 0, 0, 0] // 10)
     by_source = styles.groupby(aligned.train.source.to_numpy())
@@ -242,35 +265,36 @@ def test_ccst_gives_every_image_the_styles_of_several_clients(fold, here):
     labels = fold.train.set_index("path").label
     assert aligned.train.label.tolist() == labels[aligned.train.source].tolist()
     assert len(painter.painted) == 2 * len(fold.train)
-    again = sides_of(fold, "--ccst-styles", "2", styles=painter).of("ccst", 0)
+    again = styled(fold, "--ccst-styles", "2", styles=painter)
     assert again.train.path.tolist() == aligned.train.path.tolist() and len(painter.painted) == 2 * len(fold.train)
 
 
 @pytest.mark.parametrize(("asked", "given"), [("0", 3), ("1", 1), ("9", 3)])
 def test_ccst_never_gives_a_style_twice(fold, here, asked, given):
-    aligned = sides_of(fold, "--ccst-styles", asked, styles=Painter()).of("ccst", 0)
+    aligned = styled(fold, "--ccst-styles", asked, styles=Painter())
     assert len(aligned.train) == given * len(fold.train) and aligned.train.path.is_unique
 
 
 def test_ccst_with_other_networks_makes_other_images(fold, here):
-    keys = [sides_of(fold, styles=painter).of("ccst", 0).key for painter in (Painter(), Painter())]
+    keys = [styled(fold, styles=painter).key for painter in (Painter(), Painter())]
     other = Painter()
     other.key = "another"
-    aligned = sides_of(fold, styles=other).of("ccst", 0)
+    aligned = styled(fold, styles=other)
     assert keys[0] == keys[1] != aligned.key and len(other.painted) == len(aligned.train)
 
 
-def test_a_decoder_is_learned_once_and_gives_each_client_its_style(fold, here):
+def test_a_decoder_is_learned_once_and_gives_each_client_its_style(fold, here, monkeypatch):
     few = of_clients(fold, "centre0", "centre2")
-    values = cli.parse(APP, ["--profile", "smoke"])
+    pool = PatchPool("drawn", few.train, ["normal", "tumour"], "data", ("png",))
     images = stack(few.train.path[:4])
     with open_engine("in-process") as engine:
-        network = StyleTransfer(values, engine)
-        first = network.learn(few, "data", ("png",))
+        first = StyleTransfer(Study(APP, flags_of(), engine), pool).of(few)
+        key = first.key
         (file,) = here.rglob("rounds.csv")
         record = file.stat().st_mtime_ns, len(pd.read_csv(file))
-        again = network.learn(few, "data", ("png",))
-    assert network.weights == "random" and record == (file.stat().st_mtime_ns, 1) and first.key == again.key
+        monkeypatch.setattr(Study, "round_of", None)  # another command builds none
+        again = StyleTransfer(Study(APP, flags_of(), engine), pool).of(few)
+    assert record == (file.stat().st_mtime_ns, 1) and again.key == key
     one, other = (first.transfer(images, np.full(4, number)) for number in (0, 1))
     mixed = first.transfer(images, np.array([0, 1, 0, 1]))
     assert one.shape == images.shape and one.dtype == np.uint8
@@ -284,13 +308,13 @@ def test_a_decoder_is_learned_once_and_gives_each_client_its_style(fold, here):
 
 def test_amp_norm_of_one_client_is_the_identity(fold, here):
     alone = of_clients(fold, "centre1")
-    aligned = sides_of(alone).of("amp-norm", 0)
+    aligned = normalised(alone)
     assert aligned.train.path.tolist() == alone.train.path.tolist() and aligned.test is alone.test
     assert not list(here.iterdir())
 
 
 def test_amp_norm_changes_test_images_as_well(fold, here):
-    aligned = sides_of(fold).of("amp-norm", 0)
+    aligned = normalised(fold)
     for before, after in ((fold.train, aligned.train), (fold.test, aligned.test)):
         assert after.label.tolist() == before.label.tolist() and len(after) == len(before)
         assert not set(before.path) & set(after.path) and all(map(os.path.isabs, after.path))
@@ -298,12 +322,12 @@ def test_amp_norm_changes_test_images_as_well(fold, here):
     assert aligned.train.source.tolist() == fold.train.path.tolist()
     assert apart(aligned.train) < apart(fold.train) / 2
     before = made(here)
-    again = sides_of(fold).of("amp-norm", 1)  # nothing is drawn
+    again = normalised(fold, seed=1)  # nothing is drawn
     assert again.key == aligned.key and made(here) == before
 
 
 def test_amp_norm_follows_the_decay(fold, here):
-    first, second = (sides_of(fold, "--amplitude-decay", decay).of("amp-norm", 0).key for decay in ("0.1", "1"))
+    first, second = (normalised(fold, "--amplitude-decay", decay).key for decay in ("0.1", "1"))
     assert first != second
 
 
@@ -322,4 +346,4 @@ def test_amp_norm_of_two_sizes_is_refused(fold, here, where):
             copy.write_bytes(larger.read_bytes())
             train.loc[row, "path"] = str(copy.absolute())
     with pytest.raises(UserError, match=r"^--sides amp-norm: .*(48.*64|64.*48)"):
-        sides_of(Fold(FEDERATION, train, test)).of("amp-norm", 0)
+        normalised(Fold(FEDERATION, train, test))

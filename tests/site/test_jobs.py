@@ -20,38 +20,35 @@ from tffapps.wire.messages import Message
 
 
 @pytest.fixture
-def chores_of_tests(monkeypatch, tmp_path):
-    """A module that any process of this test finds, and the jobs in it."""
-    (tmp_path / "chores_of_tests.py").write_text(
-        "import numpy as np\n"
-        "from tffapps.wire.jobs import link_all, rows_asked\n"
+def registered(monkeypatch, tmp_path):
+    """A system of this test and its jobs, found by every process that is started."""
+    package = tmp_path / "counting"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from tffapps.app import App\n"
+        "APP = App('counting', __name__, '', '', (), {'demo': {}}, ())\n"
+    )  # fmt: skip
+    (package / "jobs.py").write_text(
+        "from tffapps.site.jobs import link_all, rows_asked\n"
         "from tffapps.wire.messages import Message\n"
         "def count(request, rows, folder):\n"
-        "    own = rows_asked(request, rows)\n"
+        "    asked = rows_asked(request, rows)\n"
         "    (folder / 'log').write_text('done')\n"
-        "    link_all(folder, list(own.path))\n"
-        "    return Message({'labels': list(own.label)}, {'double': 2 * request.arrays['values']})\n"
+        "    link_all(folder, list(asked.path))\n"
+        "    return Message({'labels': list(asked.label)}, {'double': 2 * request.arrays['values']})\n"
         "def fail(request, rows, folder):\n"
         "    raise ValueError(rows.path[0])\n"
+        "JOBS = {'count': count, 'fail': fail}\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("TFFAPPS_SYSTEMS", "counting")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-@pytest.fixture
-def registered(chores_of_tests, monkeypatch):
-    """Jobs of this test, also in the process that does them: Python reads sitecustomize when it starts."""
-    added = {"count": "chores_of_tests:count", "fail": "chores_of_tests:fail"}
-    monkeypatch.setattr(jobs, "JOBS", {**jobs.JOBS, **added})
-    patched = f"import tffapps.wire.jobs as jobs\nchores.JOBS.update({added!r})\n"
-    (chores_of_tests / "sitecustomize.py").write_text(patched)
-    return chores_of_tests
-
-
-def request(job: str, *places: int, values: float = 1.5) -> Message:
-    arrays = {"rows": np.array(places, np.int64), "values": np.array([values, 0.0])}
-    return Message({jobs.JOB: job}, arrays)
+def request(job: str, *numbers: int, values: float = 1.5) -> Message:
+    arrays = {"rows": np.array(numbers, np.int64), "values": np.array([values, 0.0])}
+    return Message({jobs.JOB: f"counting/{job}"}, arrays)
 
 
 def test_a_parcel_arrives_as_it_was():
@@ -99,15 +96,15 @@ def test_rows_are_in_the_order_that_is_published(mailbox, caplog):
     caplog.set_level(logging.INFO)
     mailbox, folder, _, description = mailbox
     listed = published.relative_manifest(description)
-    places = [int(np.flatnonzero(listed.split == "test")[0]), 0]
-    wanted = request("count", *places)
+    numbers = [int(np.flatnonzero(listed.split == "test")[0]), 0]
+    wanted = request("count", *numbers)
     answer = ask(mailbox, folder, wanted)
-    assert answer.fields["labels"] == [listed.label[place] for place in places]
+    assert answer.fields["labels"] == [listed.label[row] for row in numbers]
     np.testing.assert_array_equal(answer.arrays["double"], [3.0, 0.0])
-    for number, place in enumerate(places):
+    for number, row in enumerate(numbers):
         made = folder / jobs.made_path(wanted.identity, number)
-        assert made.read_bytes() == (folder / listed.path[place]).read_bytes()
-    assert [r.message.split(",")[0] for r in caplog.records] == ["asked to do count", "count is done"]
+        assert made.read_bytes() == (folder / listed.path[row]).read_bytes()
+    assert [r.message.split(",")[0] for r in caplog.records] == ["asked to do counting/count", "counting/count is done"]
 
 
 def test_what_was_made_is_found_again(mailbox):
@@ -205,7 +202,7 @@ def test_over_the_network(registered, members, folder):
         found = engine.ask({"a": wanted, "b": request("count", 2)})
         assert found["a"].fields["labels"] == ["class0", "class0"] and len(found["b"].fields["labels"]) == 1
         np.testing.assert_array_equal(found["a"].arrays["double"], [3.0, 0.0])
-        with pytest.raises(RunStopped, match="site a could not do fail: ValueError; the site's log says more"):
+        with pytest.raises(RunStopped, match="site a could not do counting/fail: ValueError; the site's log says more"):
             engine.ask({"a": request("fail", 0)})
         engine.tell(["a", "nobody"], "a line")
         members[0].kill()

@@ -4,15 +4,10 @@ The shortest system: what the five others are measured against, on your own data
 Beside the federated methods, `separate` trains each client alone and `centralised` trains on everything in one place.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
-from tffapps.app import App
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.methods import METHODS
-from tffapps.settings import setting
+from tffapps import METHODS, Aggregation, App, setting
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")

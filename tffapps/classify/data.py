@@ -1,15 +1,10 @@
 """Where the images come from: a folder, a manifest, or the stand-in."""
 
-from __future__ import annotations
-
 import pathlib
 
-from tffapps.app import Common
+from tffapps import Common, Flags, Pool, data_folder
 from tffapps.classify import ClassifySettings
 from tffapps.data import labelled, textures
-from tffapps.data.pool import Pool
-from tffapps.home import data_folder
-from tffapps.settings import Flags
 
 
 def load(flags: Flags) -> Pool:

@@ -1,31 +1,32 @@
 """The work behind `tffapps.classify`: data → clients → trials → table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 
-from models import classifiers, weights
-from tffapps.app import Common
+from tffapps import (
+    METHODS,
+    Aggregation,
+    Classifier,
+    Common,
+    Flags,
+    Metrics,
+    Network,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Record,
+    Study,
+    Trial,
+    curves,
+    name_of,
+    open_engine,
+    over_seeds,
+    write_table,
+)
 from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, data
-from tffapps.data import labelled, pipeline
-from tffapps.data.pool import Pool
-from tffapps.engine import open_engine
-from tffapps.errors import UserError
+from tffapps.data import labelled
 from tffapps.evaluation import classification
-from tffapps.evaluation.evaluator import Metrics, PredictionEvaluator
-from tffapps.evaluation.predictions import Predictions, TestImages
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.cohort import Client, stream
-from tffapps.federated.methods import METHODS
-from tffapps.federated.task import Task, cross_entropy
-from tffapps.figures import curves
-from tffapps.results import over_seeds, write_table
-from tffapps.runs import name_of
-from tffapps.settings import Flags
-from tffapps.study import Initial, Record, Study, Trial
 
 FEDERATION, ALL_DATA = "federation", "all data"
 
@@ -42,7 +43,7 @@ def run(flags: Flags) -> None:
         trials = Trials(study, pool)
         records = [study.run(trial) for trial in trials.all()]
     what_ran = {
-        "data": pool.name, "profile": flags.profile, "weights": trials.weights_used,
+        "data": pool.name, "profile": flags.profile, "weights": trials.weights,
         "model": flags[ClassifySettings].model,
     }  # fmt: skip
     rows = pd.DataFrame([{**record.labels, **record.summary} for record in records])
@@ -64,21 +65,16 @@ class Trials:
 
     def __init__(self, study: Study, pool: Pool) -> None:
         self._flags, self._common, self._pool = study.flags, study.common, pool
-        self._settings = study.flags[ClassifySettings]
-        size = (self._settings.size, self._settings.size)
-        try:
-            self._model = classifiers.build(
-                self._settings.model, input_shape=(*size, self._settings.channels), classes=len(pool.classes)
-            )
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        spec = pipeline.element_spec(size, self._settings.channels)
-        self._task = Task.of_batches(self._model, spec, cross_entropy)
-        images = TestImages(
-            study.engine, self._model, spec, pool.part("test"), lambda rows: self._batches(rows, 0, 1, shuffle=False)
-        )
-        self._evaluator = PredictionEvaluator({"": images}, _scores, METRICS)
-        self.weights_used = ""
+        self._settings = settings = study.flags[ClassifySettings]
+        network = Network(settings.model, settings.size, settings.channels, "gap", "no", self._common.weights)
+        self._classifier = Classifier(study, pool, network, batch=settings.batch)
+        self._tested = pool.part("test")
+        self._evaluator = PredictionEvaluator({"": self._classifier.test_images(self._tested)}, _scores, METRICS)
+
+    @property
+    def weights(self) -> str:
+        """What tables call the first weights."""
+        return self._classifier.inputs.weights.partition(",")[0]
 
     def all(self) -> Iterator[Trial]:
         """Every method on every seed; `separate` is a trial for each client."""
@@ -97,6 +93,7 @@ class Trials:
     def _trial(self, method: str, site: str, training: dict[str, pd.DataFrame], seed: int) -> Trial:
         alone = method in REFERENCES
         aggregation = Aggregation() if alone else self._flags[Aggregation]
+        first = sorted(self._pool.clients).index(site) if method == "separate" else 0
         return Trial(
             labels={
                 "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
@@ -104,9 +101,9 @@ class Trials:
             },
             name=name_of(method, site, f"seed{seed}"),
             method=self._flags[METHODS["fedavg" if alone else method]],
-            task=self._task,
-            clients=lambda: [self._client(client, rows, seed) for client, rows in training.items()],
-            initial=self._initial(seed),
+            task=self._classifier.task,
+            clients=lambda: self._classifier.clients(training, self._tested, seed, self._settings.epochs, first),
+            initial=self._classifier.inputs.initial(seed),
             rounds=self._settings.rounds,
             evaluator=self._evaluator,
             settings=[self._settings],
@@ -114,28 +111,6 @@ class Trials:
             size=len(training),
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
-        )  # fmt: skip
-
-    def _initial(self, seed: int) -> Initial:
-        try:
-            used = weights.load(self._model, self._settings.model, self._common.weights, seed=seed)
-        except weights.WeightsError as error:
-            raise UserError(f"--weights: {error}") from error
-        self.weights_used = used.label
-        return Initial(self._model.get_weights(), {"weights": used.label, "sha256": used.sha256})
-
-    def _client(self, name: str, rows: pd.DataFrame, seed: int) -> Client:
-        clients = sorted(set(self._pool.table.client))
-        position = clients.index(name) if name in clients else 0
-        return Client(
-            name, lambda number: self._batches(rows, stream(seed, number, position), self._settings.epochs)
-        )  # fmt: skip
-
-    def _batches(self, rows: pd.DataFrame, seed: int, epochs: int, shuffle: bool = True) -> Any:
-        size = (self._settings.size, self._settings.size)
-        return pipeline.batches(
-            list(rows.path), self._pool.codes(rows), size=size, channels=self._settings.channels,
-            batch=self._settings.batch, epochs=epochs, seed=seed, shuffle=shuffle, formats=self._pool.formats,
         )  # fmt: skip
 
 

@@ -1,7 +1,5 @@
 """`python -m tffapps.data FOLDER_OR_MANIFEST --for plfl`: is it fit for a run?"""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -12,7 +10,7 @@ from tffapps import cli, systems
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
-        prog="python -m tffapps.data",
+        prog=cli.called_as("data"),
         description="Reads a folder or a manifest as an application would, and says what is in it. Nothing is trained.",
         epilog="Flags of the application may follow and count as in a run: --profile, --methods, --tile, --artists, …",
         allow_abbrev=False,

@@ -18,8 +18,6 @@ Whether files can be read is not looked at here: see `tffapps.data.unreadable.dr
 afterwards.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import unicodedata

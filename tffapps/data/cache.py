@@ -10,8 +10,6 @@ leaves no half of one.
 `cached_images` is for functions of one image; `tffapps.data.made` keeps those of whole stacks in the same way.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import functools
 import hashlib

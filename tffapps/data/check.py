@@ -5,8 +5,6 @@ images. What takes long is left to the run: knees are not looked for, stains not
 tiles, only counted.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Sequence
 

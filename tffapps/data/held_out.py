@@ -1,7 +1,5 @@
 """A test split for data that comes without one."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from tffapps.data import partition

@@ -1,7 +1,5 @@
 """Pools of labelled images whose clients are as the data names them: a folder, a manifest, or sites."""
 
-from __future__ import annotations
-
 import pathlib
 
 from tffapps.data import held_out, images, layouts, published, standin

@@ -3,8 +3,6 @@
 A new layout is a reader in a file of its own and an entry here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -68,7 +66,7 @@ LAYOUTS = {
     ),
     "centres": Layout("<centre>/<class>/*", Path.is_dir, lambda path, notes: wilds.read_folders(path)),
     "artists": Layout("<artist>/*", Path.is_dir, _artists),
-    "oai": Layout("{train,val,test}/<grade>/*", Path.is_dir, lambda path, notes: oai.read_oai(path)),
+    "oai": Layout("{train,val,test}/<grade>/*", Path.is_dir, oai.read_oai),
     "folders": Layout(
         "<client>/<split>/<class>/*, <split>/<class>/* or <class>/*",
         Path.is_dir,

@@ -7,8 +7,6 @@
 Paths are absolute, labels are class names (text, also where they look like numbers).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -11,8 +11,6 @@ The tables have the columns of a manifest, with mask (0 grain, 255 boundary), su
 (the file's, and the tile's row and column in it where it was cut).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

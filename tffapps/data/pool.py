@@ -1,7 +1,5 @@
 """The images of a command: a table of them, what the tables of results call them, and what a user should know."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import sys

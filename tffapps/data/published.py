@@ -1,7 +1,5 @@
 """What a coordinator makes of what the sites have published: a manifest of all of them, with nobody's file names."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Finding the files that cannot be read as images before a run trips over them."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ TFF reads a value of whatever kind the answer says it is, and evaluates a graph 
 Here only arrays and structs of arrays are read: the right number of elements, the right dtype, a shape that fits.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

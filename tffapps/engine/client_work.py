@@ -8,8 +8,6 @@ A plan's client steps become the body of a lambda without placements, which a wo
 Whatever an aggregator has clients do (clip, quantise, mask) is in the body, so it is done before anything is sent.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

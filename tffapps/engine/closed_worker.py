@@ -1,7 +1,5 @@
 """TFF's worker kept off the network: reached through one listening socket, and through that alone."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """One serialised TensorFlow computation of TFF's as a function callable in this process."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any

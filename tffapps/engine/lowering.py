@@ -1,7 +1,5 @@
 """From a TFF computation to the small set of building blocks that an engine has to know."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow_federated as tff

@@ -11,8 +11,6 @@ and forgotten:
 A client value that a later pass needs is kept; everything else is dropped when the next client begins.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ A computation is sent once and stays there, so that a call costs its arguments a
 own client sends it with every call, and asks a worker that died again and again, for ever.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

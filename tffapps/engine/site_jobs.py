@@ -1,7 +1,5 @@
 """The coordinator's side of `tffapps.wire.jobs`: files that the site's worker writes and reads."""
 
-from __future__ import annotations
-
 import functools
 import secrets
 import time

@@ -1,7 +1,5 @@
 """The coordinator's link to one site: made, checked, lost and made again."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -7,8 +7,6 @@ here, as a server's on images of its own: work without such data goes nowhere. W
 sent to them and back: it does leave the site.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import threading

@@ -5,8 +5,6 @@
   serialised form, seconds for a large network.
 """
 
-from __future__ import annotations
-
 from tensorflow_federated.proto.v0 import array_pb2, computation_pb2, data_type_pb2, executor_pb2, executor_pb2_grpc
 from tensorflow_federated.python.core.backends.test.compiler import (
     _replace_secure_intrinsics_with_insecure_bodies as replace_secure_intrinsics,

@@ -4,8 +4,6 @@ Inside the engine a value is a tensor, a tf.data.Dataset, or a `Struct` of value
 `AtClients`: one value for each, or one for all.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

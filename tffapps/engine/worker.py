@@ -1,7 +1,5 @@
 """TFF computations evaluated by TFF's own C++ worker, started, watched and ended by us."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import threading

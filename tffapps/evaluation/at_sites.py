@@ -1,7 +1,5 @@
 """Predictions of images that only sites have: the weights go there, labels and probabilities come back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple

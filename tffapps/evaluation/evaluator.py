@@ -1,7 +1,5 @@
 """How a federation is judged after every round: predictions first, metrics from them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -19,6 +17,7 @@ class Trained:
 
     weights: list[np.ndarray]  # of the global model, to be judged and used
     state: Any  # the server's, whole
+    number: int  # of the round
     last: bool  # whether the round is the run's last
     kept: Callable[[int], list[np.ndarray] | None]  # a client's own model, by its position; None before its first round
 

@@ -1,8 +1,7 @@
 """Predictions of images, wherever they are: in this process, or each site's at that site."""
 
-from __future__ import annotations
-
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,13 +33,27 @@ class TestImages:
         element_spec: Any,
         rows: pd.DataFrame,
         batches: Callable[[pd.DataFrame], tf.data.Dataset],
+        *,
+        here: bool = False,
     ) -> None:
-        """`batches` makes a dataset of rows, in their order; the `client` of a row is its site."""
-        self._engine, self._model = engine, model
-        parts = dict(list(rows.groupby("client", sort=True))) if engine.sites else {"": rows}
-        self._images = pd.concat(list(parts.values())) if parts else rows
-        self._batches = {str(site): batches(part) for site, part in parts.items()}
-        self._predictor = at_sites.predictor(model, element_spec) if engine.sites else None
+        """`batches` makes a dataset of rows, in their order; the `client` of a row is its site.
+
+        They are read when images are first predicted: a run that is finished reads none. `here`: the images are the
+        coordinator's own, also where the clients are sites.
+        """
+        self._engine, self._model, self._element_spec = engine, model, element_spec
+        self._at_sites = bool(engine.sites) and not here
+        self._parts = dict(list(rows.groupby("client", sort=True))) if self._at_sites else {"": rows}
+        self._images = pd.concat(list(self._parts.values())) if self._parts else rows
+        self._make_batches = batches
+
+    @functools.cached_property
+    def _batches(self) -> dict[str, tf.data.Dataset]:
+        return {str(site): self._make_batches(part) for site, part in self._parts.items()}
+
+    @functools.cached_property
+    def _predictor(self) -> Any:
+        return at_sites.predictor(self._model, self._element_spec) if self._at_sites else None
 
     def predict(self, weights: Sequence[np.ndarray], *, last: bool) -> Predictions | None:
         """Finite predictions, in the order of sites and rows.

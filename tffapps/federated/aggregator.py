@@ -1,7 +1,5 @@
 """The aggregation process of a round: the parts of an update together or apart, as `Aggregation` says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

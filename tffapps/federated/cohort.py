@@ -1,7 +1,5 @@
 """One round with the clients that can take part; the others are left out and named."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The computations that a round is made of: what a client does, and what the server does beside the update."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 With server momentum 0 and server rate 1 it is FedAvg.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, ClassVar
 

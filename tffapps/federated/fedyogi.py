@@ -1,7 +1,5 @@
 """FedYogi (Reddi et al. 2021, algorithm 2): FedAvg with the Yogi optimiser at the server, on the trained weights."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, ClassVar
 

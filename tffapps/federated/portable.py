@@ -5,8 +5,6 @@ TensorFlow 1 form), so the model is built and the function traced outside, eager
 traced function is called with fresh variables in place of the model's own, and of its scratch variables.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple

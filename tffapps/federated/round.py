@@ -19,12 +19,10 @@ A round is built once and serves every cohort: separate training is a federation
 a federation of one client with all the data.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -60,7 +58,7 @@ class AveragingState(NamedTuple):
     mean: list[Any]  # of the weights after each round from `average_from` on
 
 
-AnyState = Union[State, AveragingState]
+AnyState = State | AveragingState
 
 
 class RoundResult(NamedTuple):

@@ -1,10 +1,8 @@
 """FedSDA's work at a site, asked for by a coordinator (`tffapps.wire.jobs`): stains are measured, patches aligned.
 
 Of a site's stains its number, their mean and covariance, and distances to drawn ones are told; of its aligned patches
-how many there are. Matrices and patches stay.
+nothing. Matrices and patches stay.
 """
-
-from __future__ import annotations
 
 import hashlib
 from pathlib import Path
@@ -14,58 +12,58 @@ import numpy as np
 import pandas as pd
 
 from preprocessing.stain import StainSettings
-from tffapps.errors import UserError
-from tffapps.evaluation.distances import Gaussian, frechet_distance, matrix_wasserstein
+from tffapps import Message, UserError, cache_folder
+from tffapps.evaluation.distances import Gaussian
 from tffapps.federated.moments import Moments
-from tffapps.fedsda import aligning, separation
+from tffapps.fedsda import separation, stain_vectors
 from tffapps.fedsda import stains as measuring
-from tffapps.fedsda.data import CACHE
-from tffapps.fedsda.stain_vectors import NUMBERS, as_vectors, standardised
-from tffapps.wire.jobs import file_name, link_all, rows_asked
-from tffapps.wire.messages import Message
+from tffapps.fedsda.stain_vectors import NUMBERS
+from tffapps.site.jobs import link_all, rows_asked
+from tffapps.wire.jobs import file_name
 
 
 def stains(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """Measures the stains of some rows; the vectors of those that can be measured are left in a file."""
-    own = rows_asked(request, rows)
-    settings, measured = _measured(request, own)
-    matrices = measured.of(own)
-    vectors = np.ascontiguousarray(as_vectors(matrices), np.float32)
+    asked = rows_asked(request, rows)
+    settings = _settings(request)
+    measured = _measured(request, asked, settings)
+    vectors = np.ascontiguousarray(stain_vectors.as_vectors(measured.of(asked)), np.float32)
     (folder / file_name(0)).write_bytes(vectors.tobytes())
-    words = {
+    fields = {
         "count": len(vectors),
         "key": hashlib.sha256(vectors.tobytes()).hexdigest()[:16],
-        "row": separation.row(own, measured, settings),
+        "row": separation.row(asked, measured, settings),
     }
     if not len(vectors):
-        return Message(words)
+        return Message(fields)
     fitted = Gaussian.of(vectors)
-    return Message(words, {"mean": fitted.mean, "factor": fitted.factor})
+    return Message(fields, {"mean": fitted.mean, "factor": fitted.factor})
 
 
 def distances(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """Of drawn vectors from those of the site."""
     del folder
-    own = rows_asked(request, rows)
+    asked = rows_asked(request, rows)
     moments = Moments(_numbers(request, "mean", (NUMBERS,)), _numbers(request, "std", (NUMBERS,)))
     drawn = _numbers(request, "drawn", (None, NUMBERS))
-    real = standardised(_measured(request, own)[1].of(own), moments)
-    return Message({"fd": frechet_distance(drawn, real), "wd": matrix_wasserstein(drawn, real)})
+    matrices = _measured(request, asked, _settings(request)).of(asked)
+    return Message(stain_vectors.distances(drawn, matrices, moments))
 
 
 def alignment(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """Gives each of some patches the stain matrix that comes with it."""
-    own = rows_asked(request, rows)
-    matrices = _numbers(request, "matrices", (len(own), 3, 2)).astype(np.float32)
-    paths = aligning.aligned(list(own.path), matrices, _settings(request), CACHE)
-    link_all(folder, paths)
-    return Message({"kept": sum(path == source for path, source in zip(paths, own.path))})
+    asked = rows_asked(request, rows)
+    matrices = _numbers(request, "matrices", (len(asked), 3, 2)).astype(np.float32)
+    link_all(folder, measuring.aligned(list(asked.path), matrices, _settings(request)))
+    return Message({})
 
 
-def _measured(request: Message, own: pd.DataFrame) -> tuple[StainSettings, measuring.Stains]:
-    settings = _settings(request)
-    contents = hashlib.sha256("\n".join([str(request.fields.get("data")), *own.path]).encode()).hexdigest()
-    return settings, measuring.measure(list(own.path), settings, contents, CACHE)
+JOBS = {"stains": stains, "distances": distances, "alignment": alignment}
+
+
+def _measured(request: Message, asked: pd.DataFrame, settings: StainSettings) -> measuring.Stains:
+    contents = hashlib.sha256("\n".join([str(request.fields.get("data")), *asked.path]).encode()).hexdigest()
+    return measuring.measure(list(asked.path), settings, contents, cache_folder())
 
 
 def _settings(request: Message) -> StainSettings:
@@ -79,7 +77,7 @@ def _settings(request: Message) -> StainSettings:
 def _numbers(request: Message, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
     array = request.arrays.get(name, np.zeros(0))
     fits = array.dtype.kind == "f" and array.ndim == len(shape)
-    if not fits or any(side not in (None, found) for side, found in zip(shape, array.shape)):
+    if not fits or any(length not in (None, given) for length, given in zip(shape, array.shape)):
         raise UserError(f"a request whose {name} are not numbers of the shape {shape}")
     if not np.isfinite(array).all():
         raise UserError(f"a request whose {name} are not finite")

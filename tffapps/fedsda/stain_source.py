@@ -10,24 +10,22 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from tffapps.engine import Engine
-from tffapps.evaluation.distances import Gaussian, frechet_between, frechet_distance, matrix_wasserstein
+from tffapps import Engine, Message, understood
+from tffapps.engine.values import AtSite
+from tffapps.evaluation.distances import Gaussian, frechet_between
 from tffapps.federated.denoising import NoiselessData
-from tffapps.federated.moments import Moments
+from tffapps.federated.moments import Moments, federated_moments
 from tffapps.fedsda import separation, stain_model
-from tffapps.fedsda.stain_vectors import NUMBERS, as_vectors, scale, standardised
+from tffapps.fedsda.stain_vectors import NUMBERS, as_vectors, distances, scale, standardised
 from tffapps.wire import jobs
-from tffapps.wire.messages import Message, understood
-
-
-class Distances(NamedTuple):
-    """Of drawn from real stains, in units of the federation's standard deviations."""
-
-    fd: float
-    wd: float
 
 
 class StainSource(Protocol):
+    """One client's stain matrices."""
+
+    @property
+    def client(self) -> str: ...
+
     @property
     def count(self) -> int: ...
 
@@ -41,28 +39,28 @@ class StainSource(Protocol):
     def data(self, moments: Moments, *, batch: int, epochs: int, seed: int, rate: float) -> NoiselessData:
         """What the client trains its denoiser on in a round."""
 
-    def distances(self, drawn: np.ndarray, moments: Moments) -> Distances:
-        """Of vectors (m, 6) drawn for this client from its own, both standardised."""
+    def distances(self, drawn: np.ndarray, moments: Moments) -> dict[str, float]:
+        """fd and wd of standardised vectors (m, 6) drawn for this client from its own."""
 
     def gaussian(self) -> Gaussian:
         """Fitted to its vectors."""
 
 
-class Held:
+class LocalStains:
     """Matrices (n, 3, 2) in this process."""
 
-    def __init__(self, matrices: np.ndarray) -> None:
-        self._matrices, self.count = matrices, len(matrices)
+    def __init__(self, client: str, matrices: np.ndarray) -> None:
+        self.client, self.count, self._matrices = client, len(matrices), matrices
         self.key = hashlib.sha256(np.ascontiguousarray(matrices).tobytes()).hexdigest()[:16]
 
     def table(self) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensors(as_vectors(self._matrices).astype(np.float64))
 
     def data(self, moments: Moments, *, batch: int, epochs: int, seed: int, rate: float) -> NoiselessData:
-        values = standardised(self._matrices, moments)
-        return stain_model.data(values, batch=batch, epochs=epochs, seed=seed, rate=rate)
+        vectors = standardised(self._matrices, moments)
+        return stain_model.data(vectors, batch=batch, epochs=epochs, seed=seed, rate=rate)
 
-    def distances(self, drawn: np.ndarray, moments: Moments) -> Distances:
+    def distances(self, drawn: np.ndarray, moments: Moments) -> dict[str, float]:
         return distances(drawn, self._matrices, moments)
 
     def gaussian(self) -> Gaussian:
@@ -70,11 +68,11 @@ class Held:
 
 
 @dataclasses.dataclass(frozen=True)
-class AtItsSite:
+class SiteStains:
     """Matrices that a site has measured (`tffapps.fedsda.jobs`): the vectors are in a file there."""
 
     engine: Engine
-    site: str
+    client: str
     request: Message  # that had them measured
     count: int
     key: str
@@ -82,12 +80,12 @@ class AtItsSite:
     fitted: Gaussian | None  # None where nothing could be measured
 
     @classmethod
-    def of(cls, engine: Engine, site: str, request: Message, answer: Message) -> AtItsSite:
-        words, arrays = answer.fields, answer.arrays
-        count = int(words["count"])
-        row = {name: words["row"][name] for name in separation.COLUMNS}
+    def of(cls, engine: Engine, site: str, request: Message, answer: Message) -> SiteStains:
+        fields, arrays = answer.fields, answer.arrays
+        count = int(fields["count"])
+        row = {name: fields["row"][name] for name in separation.COLUMNS}
         fitted = Gaussian(arrays["mean"].reshape(NUMBERS), arrays["factor"].reshape(-1, NUMBERS)) if count else None
-        return cls(engine, site, request, count, str(words["key"]), row, fitted)
+        return cls(engine, site, request, count, str(fields["key"]), row, fitted)
 
     def _file(self) -> str:
         return jobs.made_path(self.request.identity, 0)
@@ -100,37 +98,50 @@ class AtItsSite:
             self._file(), self.count, moments, batch=batch, epochs=epochs, seed=seed, rate=rate
         )
 
-    def distances(self, drawn: np.ndarray, moments: Moments) -> Distances:
-        words = {**self.request.fields, jobs.JOB: "stain distances"}
+    def distances(self, drawn: np.ndarray, moments: Moments) -> dict[str, float]:
+        fields = {**self.request.fields, jobs.JOB: "fedsda/distances"}
         arrays = {**self.request.arrays, "drawn": drawn, "mean": moments.mean, "std": moments.std}
-        answer = self.engine.ask({self.site: Message(words, arrays)})[self.site].fields
-        with understood("stain distances"):
-            return Distances(float(answer["fd"]), float(answer["wd"]))
+        answer = self.engine.ask({self.client: Message(fields, arrays)})[self.client].fields
+        with understood("fedsda/distances"):
+            return {name: float(answer[name]) for name in ("fd", "wd")}
 
     def gaussian(self) -> Gaussian:
         assert self.fitted is not None  # asked only of clients whose stains were measured
         return self.fitted
 
 
-def distances(drawn: np.ndarray, matrices: np.ndarray, moments: Moments) -> Distances:
-    own = standardised(matrices, moments)
-    return Distances(frechet_distance(drawn, own), matrix_wasserstein(drawn, own))
+class FederationStains(NamedTuple):
+    """The stains of a federation's clients, and what all of them are standardised by."""
+
+    sources: Sequence[StainSource]
+    moments: Moments
+
+    @classmethod
+    def of(cls, sources: Sequence[StainSource]) -> FederationStains:
+        """To be called inside `open_engine`."""
+        tables = [AtSite(source.client, source.table()) for source in sources]
+        return cls(sources, federated_moments(tables, NUMBERS))
+
+    @property
+    def key(self) -> str:
+        """Changes with any matrix."""
+        return hashlib.sha256(" ".join(source.key for source in self.sources).encode()).hexdigest()[:16]
 
 
 def distances_between(sources: Sequence[StainSource]) -> list[float]:
-    """Fréchet distances between the clients' own stains, every two, in the same units."""
-    found = [source.gaussian() for source in sources]
-    spread = scale(together([source.count for source in sources], found))
-    found = [one.divided(spread) for one in found]
-    return [frechet_between(a, b) for place, a in enumerate(found) for b in found[:place]]
+    """Fréchet distances between the clients' own stains, every two, in units of the federation's deviations."""
+    gaussians = [source.gaussian() for source in sources]
+    spread = scale(_together([source.count for source in sources], gaussians))
+    scaled = [gaussian.divided(spread) for gaussian in gaussians]
+    return [frechet_between(a, b) for index, a in enumerate(scaled) for b in scaled[:index]]
 
 
-def together(counts: Sequence[int], gaussians: Sequence[Gaussian]) -> Moments:
+def _together(counts: Sequence[int], gaussians: Sequence[Gaussian]) -> Moments:
     """Of all rows, from what is known of each client's."""
     total = sum(counts)
-    mean = sum(count * one.mean for count, one in zip(counts, gaussians)) / total
+    mean = sum(count * gaussian.mean for count, gaussian in zip(counts, gaussians)) / total
     squares = sum(
-        (count - 1) * (one.factor**2).sum(axis=0) + count * (one.mean - mean) ** 2
-        for count, one in zip(counts, gaussians)
+        (count - 1) * (gaussian.factor**2).sum(axis=0) + count * (gaussian.mean - mean) ** 2
+        for count, gaussian in zip(counts, gaussians)
     )
     return Moments(np.asarray(mean), np.sqrt(np.asarray(squares) / total))

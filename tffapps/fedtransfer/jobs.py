@@ -8,57 +8,51 @@
 Each is what a client does in one process, by the same functions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from preprocessing.pix2pix_settings import PRECISIONS
+from tffapps import Flags, Message, UserError
 from tffapps.data import manifest, micrographs
 from tffapps.data.micrograph_labels import Coding
-from tffapps.errors import UserError
-from tffapps.fedtransfer import GeneratorFlags, Settings, data
-from tffapps.fedtransfer.request import GENERATOR, NETWORK, TILING, TRAINING, number_in, settings_of
-from tffapps.settings import pick
-from tffapps.wire.jobs import file_name, link_all
-from tffapps.wire.messages import Message
+from tffapps.data.published import MASK
+from tffapps.fedtransfer import GeneratorSettings, TileSettings, UNetSettings, data
+from tffapps.fedtransfer.request import arrays_in, number_in, settings_in
+from tffapps.site.jobs import Job, link_all
+from tffapps.wire.jobs import file_name
 
-if TYPE_CHECKING:
-    from tffapps.fedtransfer.painter import Painter
-
-MASK = ".mask"  # beside a tile
 _SEEDS = 2**32
 
 
 def tiles(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
-    """`splits` (folds, tiles) has places in `manifest.SPLITS`; tiles are files in the same order."""
-    folds, codings = _cut(rows, settings_of(request, TILING))
+    """`splits` (folds, tiles) has positions in `manifest.SPLITS`; tiles are files in the same order."""
+    folds, codings = _cut(rows, settings_in(request, TileSettings))
     (coding,) = codings.values()
     link_all(folder, list(folds[0].path))
     for number, mask in enumerate(folds[0]["mask"]):
         (folder / (file_name(number) + MASK)).symlink_to(mask)
-    words = {
+    fields = {
         "coding": dataclasses.asdict(coding),
         "sizes": [list(size) for size in data.sizes_of(folds[0])],
         "keys": [manifest.fingerprint(fold) for fold in folds],
     }
     splits = [[manifest.SPLITS.index(split) for split in fold.split] for fold in folds]
-    return Message(words, {"splits": np.array(splits, np.int8)})
+    return Message(fields, {"splits": np.array(splits, np.int8)})
 
 
 def generator(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
-    from tffapps.fedtransfer.painter import FILE, send  # imports TensorFlow, which cutting tiles does not need
+    """The array is the file, as bytes."""
+    from tffapps.fedtransfer.painter import FILE, Painter, send  # imports TensorFlow: cutting tiles does without
 
-    settings, seed, precision = settings_of(request, TRAINING), number_in(request, "seed", _SEEDS), _precision(request)
-    own = _to_train_with(request, rows, settings)
-    trained = _painter(settings).trained(str(own.client.iloc[0]), own, seed)
+    settings = settings_in(request, TileSettings, GeneratorSettings)
+    seed, precision = number_in(request, "seed", _SEEDS), _precision(request)
+    training = _training_rows(request, rows, settings)
+    trained = Painter.of(settings).trained(str(training.client.iloc[0]), training, seed)
     file = folder / FILE
     send(trained / FILE, file, precision)
     content = np.frombuffer(file.read_bytes(), np.uint8)
@@ -68,14 +62,16 @@ def generator(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
 
 def painting(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """The arrays are generators; the images of the first come first, in the order of the tiles."""
-    settings, precision = settings_of(request, GENERATOR), _precision(request)
-    own = _to_train_with(request, rows, settings)
-    painter = _painter(settings)
-    architecture, paths = painter.architecture(data.one_size(data.sizes_of(own))), []
-    for place, content in enumerate(_arrays(request)):
-        file = folder / f"received-{place}.npz"
+    from tffapps.fedtransfer.painter import Painter
+
+    settings, precision = settings_in(request, TileSettings, GeneratorSettings), _precision(request)
+    training = _training_rows(request, rows, settings)
+    painter = Painter.of(settings)
+    architecture, paths = painter.architecture(data.one_size(data.sizes_of(training))), list[str]()
+    for number, content in enumerate(arrays_in(request)):
+        file = folder / f"received-{number}.npz"
         file.write_bytes(content.tobytes())
-        paths += painter.paint(own, file, architecture, precision, f"painting with generator {place + 1}")
+        paths += painter.paint(training, file, architecture, precision, f"painting with generator {number + 1}")
         file.unlink()
     link_all(folder, paths)
     return Message({"names": [Path(path).name for path in paths]})
@@ -83,30 +79,33 @@ def painting(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
 
 def grains(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """The arrays are the weights of a U-Net; `scores` is (tiles, METRICS)."""
-    from tffapps.fedtransfer.inputs import Inputs
-    from tffapps.fedtransfer.judge import Judge
+    from tffapps.fedtransfer.evaluator import ScoringHere
+    from tffapps.fedtransfer.network import Network
 
     del folder
-    settings = settings_of(request, NETWORK)
+    settings, weights = settings_in(request, TileSettings, UNetSettings), arrays_in(request)
     table = _cut(rows, settings)[0][0]  # test tiles are the same in every fold
-    own, weights = table[table.split == "test"], _arrays(request)
-    inputs = Inputs(pick(Settings, settings), data.one_size(data.sizes_of(own)))
-    if [array.shape for array in weights] != [tuple(variable.shape) for variable in inputs.model.weights]:
+    tested = table[table.split == "test"]
+    size = data.one_size(data.sizes_of(tested))
+    network = Network(settings[UNetSettings], size, settings[TileSettings].channels)
+    if [array.shape for array in weights] != [tuple(variable.shape) for variable in network.model.weights]:
         raise UserError("the weights sent are not those of the U-Net asked for")
-    judge = Judge(inputs.model, inputs.in_order, inputs.loss, inputs.spec)
-    return Message({}, {"scores": judge.grains(own, weights)})
+    return Message({}, {"scores": ScoringHere(network).grains_of(tested, weights)})
 
 
-def _to_train_with(request: Message, rows: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
-    fold = number_in(request, "fold", settings["folds"])
+JOBS: dict[str, Job] = {"tiles": tiles, "generator": generator, "painting": painting, "grains": grains}
+
+
+def _training_rows(request: Message, rows: pd.DataFrame, settings: Flags) -> pd.DataFrame:
+    fold = number_in(request, "fold", settings[TileSettings].folds)
     table = _cut(rows, settings)[0][fold]
     return table[table.split == "train"]
 
 
-def _cut(rows: pd.DataFrame, settings: Mapping[str, Any]) -> tuple[list[pd.DataFrame], dict[str, Coding]]:
+def _cut(rows: pd.DataFrame, settings: Flags) -> tuple[list[pd.DataFrame], dict[str, Coding]]:
     """What was cut before is found again."""
     try:
-        return data.cut(micrographs.listed(rows, "the site's data"), settings)
+        return data.cut(micrographs.listed(rows, "the site's data"), settings[TileSettings])
     except UserError as error:
         print(error, file=sys.stderr)  # for the site alone
         raise UserError(_without_names(str(error), rows)) from None
@@ -123,21 +122,8 @@ def _without_names(text: str, rows: pd.DataFrame) -> str:
     return re.sub(rf"(?<!\w)(?:{known})(?!\w)", "…", text) if known else text
 
 
-def _painter(settings: dict[str, Any]) -> Painter:
-    from tffapps.fedtransfer.painter import Painter
-
-    return Painter(pick(GeneratorFlags, settings), settings["channels"])
-
-
 def _precision(request: Message) -> str:
     precision = request.fields.get("precision")
     if precision not in PRECISIONS:
         raise UserError(f"a request for the precision {precision!r:.30}; there are {', '.join(PRECISIONS)}")
     return precision
-
-
-def _arrays(request: Message) -> list[np.ndarray]:
-    """Those of a request are called 0, 1, …"""
-    if set(request.arrays) != {str(place) for place in range(len(request.arrays))}:
-        raise UserError("a request whose arrays are not numbered")
-    return [request.arrays[str(place)] for place in range(len(request.arrays))]

@@ -7,8 +7,6 @@ Files travel in messages as arrays of bytes, `grams0` and so on. Every request s
 are to be made: as flags that the site checks like those of a command line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Sequence
@@ -17,92 +15,89 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps.errors import UserError
-from tffapps.fnst import StyleFlags
+from tffapps import Flags, Message, UserError
+from tffapps.fnst import GramSettings, TransferSettings
 from tffapps.fnst.styler import Styler
-from tffapps.settings import LARGEST, as_dict, check
-from tffapps.wire import jobs
-from tffapps.wire.messages import Message
+from tffapps.settings import LARGEST, check, settings_of
+from tffapps.site.jobs import link_all, rows_asked
+from tffapps.wire.jobs import JOB
 
-STYLES, TRANSFER = "styles", "style transfer"
-MADE = "made"  # the word of an answer: how many images there are now
-_VGG = ("vgg_weights", "vgg_width", "style_size")
-# Only what makes a difference: a request that is the same but for other flags was answered before.
-_FLAGS: dict[str, tuple[str, ...]] = {
-    STYLES: (*_VGG, "select"),
-    TRANSFER: (
-        *_VGG, "init", "style_optimizer", "style_steps", "style_learning_rate", "style_weight", "content_weight",
-    ),
-}  # fmt: skip
+STYLES, TRANSFER = "fnst/styles", "fnst/style transfer"
+MADE = "made"  # the field of an answer: how many images there are now
 
 
-def styles_request(flags: StyleFlags, places: Sequence[int], count: int, seed: int) -> Message:
-    """`places` are of all images of the classes wanted, one class after the other."""
-    return Message({**_words(STYLES, flags), "count": count, "seed": seed}, {"rows": np.array(places, np.int64)})
+def styles_request(grams: GramSettings, rows: Sequence[int], count: int, seed: int) -> Message:
+    """`rows` are the numbers of all images of the classes wanted, one class after the other."""
+    fields = {JOB: STYLES, "flags": dataclasses.asdict(grams), "count": count, "seed": seed}
+    return Message(fields, {"rows": np.array(rows, np.int64)})
 
 
-def transfer_request(flags: StyleFlags, places: Sequence[int], files: Sequence[bytes]) -> Message:
-    """`places` are of all images that are given styles, of whichever class; each file says which class it is for."""
-    arrays = {"rows": np.array(places, np.int64), **_as_arrays(files)}
-    return Message({**_words(TRANSFER, flags), "files": len(files)}, arrays)
+def transfer_request(
+    grams: GramSettings, transfer: TransferSettings, rows: Sequence[int], files: Sequence[bytes]
+) -> Message:
+    """`rows` are of all images that are given styles, of whichever class; each file says which class it is for."""
+    flags = {**dataclasses.asdict(grams), **dataclasses.asdict(transfer)}
+    arrays = {"rows": np.array(rows, np.int64), **_as_arrays(files)}
+    return Message({JOB: TRANSFER, "flags": flags, "files": len(files)}, arrays)
 
 
-def styles(request: Message, rows: pd.DataFrame, folder: pathlib.Path) -> Message:
+def measure_styles(request: Message, rows: pd.DataFrame, folder: pathlib.Path) -> Message:
     """A file for each class, in the order in which the request has them; what was sent is kept beside the answer."""
-    own, styler = jobs.rows_asked(request, rows), Styler(_flags(request, STYLES))
+    images, flags = rows_asked(request, rows), _flags(request, GramSettings)
+    styler = Styler(flags[GramSettings], TransferSettings())
     count, seed = _whole(request, "count", 1), _whole(request, "seed", 0)
     files = []
-    for number, label in enumerate(dict.fromkeys(own.label)):
+    for number, label in enumerate(dict.fromkeys(images.label)):
         files.append(folder / f"sent-{number}.npz")
-        styler.measure(files[-1], own[own.label == label], label, count, seed)
+        styler.measure(files[-1], images[images.label == label], label, count, seed)
     return Message({}, _as_arrays([file.read_bytes() for file in files]))
 
 
-def transfer(request: Message, rows: pd.DataFrame, folder: pathlib.Path) -> Message:
+def transfer_styles(request: Message, rows: pd.DataFrame, folder: pathlib.Path) -> Message:
     """The images made with each file after the other, numbered throughout."""
-    own, styler = jobs.rows_asked(request, rows), Styler(_flags(request, TRANSFER))
+    images, flags = rows_asked(request, rows), _flags(request, GramSettings, TransferSettings)
+    styler = Styler(flags[GramSettings], flags[TransferSettings])
     paths: list[str] = []
     for number, content in enumerate(files_in(request, _whole(request, "files", 1), "the coordinator")):
         file = folder / f"received-{number}.npz"
         file.write_bytes(content)
         grams = styler.load(file)
-        contents = own.path[own.label == grams.label]
+        contents = images.path[images.label == grams.label]
         if contents.empty:
             raise UserError(f"there are styles of {grams.label}, and no image to give them to")
         paths += styler.make(list(contents), grams, grams.label)
-    jobs.link_all(folder, paths)
+    link_all(folder, paths)
     return Message({MADE: len(paths)})
+
+
+JOBS = {"styles": measure_styles, "style transfer": transfer_styles}
 
 
 def files_in(message: Message, count: int, sender: str) -> list[bytes]:
     """The contents of so many files; what they are is for the reader to check."""
-    arrays = [message.arrays.get(_name(number)) for number in range(count)]
-    found = [array.tobytes() for array in arrays if array is not None and array.dtype == np.uint8]
-    if len(found) < count:
-        raise UserError(f"{sender} sent {len(found)} files of Gram matrices, expected {count}")
-    return found
+    arrays = [message.arrays.get(f"grams{number}") for number in range(count)]
+    contents = [array.tobytes() for array in arrays if array is not None and array.dtype == np.uint8]
+    if len(contents) < count:
+        raise UserError(f"{sender} sent {len(contents)} files of Gram matrices, expected {count}")
+    return contents
 
 
-def check_weights(flags: StyleFlags) -> None:
+def check_weights(grams: GramSettings) -> None:
     """That these weights can be had at every site, and are not any file that somebody names."""
-    if flags.vgg_weights not in ("random", "imagenet"):
+    if grams.vgg_weights not in ("random", "imagenet"):
         raise UserError(
-            f"--vgg-weights {flags.vgg_weights}: that file is not at the sites; across sites give random or imagenet"
+            f"--vgg-weights {grams.vgg_weights}: that file is not at the sites; across sites give random or imagenet"
         )
 
 
-def _words(job: str, flags: StyleFlags) -> dict[str, Any]:
-    values = as_dict(flags)
-    return {jobs.JOB: job, "flags": {name: values[name] for name in _FLAGS[job]}}
-
-
-def _flags(request: Message, job: str) -> StyleFlags:
-    given = request.fields.get("flags")
-    if not isinstance(given, dict) or set(given) != set(_FLAGS[job]):
-        raise UserError(f"a request without the flags {', '.join(_FLAGS[job])}")
-    fields = [field for field in dataclasses.fields(StyleFlags) if field.name in given]
-    flags = StyleFlags(**{field.name: check(field, given[field.name]) for field in fields})
-    check_weights(flags)
+def _flags(request: Message, *owners: type) -> Flags:
+    """The settings of these classes, all of them and no other, as a request gives them."""
+    known = {each.name: each for owner in owners for each in settings_of(owner)}
+    given: Any = request.fields.get("flags")
+    if not isinstance(given, dict) or set(given) != set(known):
+        raise UserError(f"a request without the flags {', '.join(known)}")
+    flags = Flags({name: check(each, given[name]) for name, each in known.items()}, profile="")
+    check_weights(flags[GramSettings])
     return flags
 
 
@@ -114,8 +109,4 @@ def _whole(request: Message, name: str, least: int) -> int:
 
 
 def _as_arrays(files: Sequence[bytes]) -> dict[str, np.ndarray]:
-    return {_name(number): np.frombuffer(content, np.uint8) for number, content in enumerate(files)}
-
-
-def _name(number: int) -> str:
-    return f"grams{number}"
+    return {f"grams{number}": np.frombuffer(content, np.uint8) for number, content in enumerate(files)}

@@ -1,7 +1,5 @@
 """Its section of the page."""
 
-from __future__ import annotations
-
 from tffapps.report.section import REJECTED, Section, Table
 
 PAGE = Section(

@@ -1,7 +1,5 @@
 """Tables and figures as HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tffapps.report.cells import Cell, Column, Grid, grid

@@ -1,7 +1,5 @@
 """Everything a results folder holds, read once: tables, figures, costs, and what is wrong with them."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The whole page, from what a results folder holds."""
 
-from __future__ import annotations
-
 from tffapps.report import costs
 from tffapps.report.blocks import figure_block, folded, grid_table, table_block
 from tffapps.report.cells import grid

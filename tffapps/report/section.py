@@ -1,7 +1,5 @@
 """What a section of the page says of a system: which tables and figures its folder holds."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The commands of a site; what each needs is imported once its flags are read."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -24,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m tffapps.site", description="One site of a federation.", allow_abbrev=False)
+    parser = Parser(prog=cli.called_as("site"), description="One site of a federation.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     certs = commands.add_parser("certs", help=_CERTS, description=_CERTS, allow_abbrev=False)

@@ -11,8 +11,6 @@ that no row names, have no relative path. An absolute path, or one with `..`, st
 who runs the site can read: run it as a user who can read the data and nothing else of worth.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import json

@@ -4,8 +4,6 @@ It ends with its parent, the site. The folder holds the request, the one above i
 is made, is put beside the request.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

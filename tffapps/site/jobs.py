@@ -1,7 +1,5 @@
 """What a site does when a coordinator asks for it: a system's job, on the site's own rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

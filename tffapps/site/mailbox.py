@@ -1,10 +1,8 @@
 """Where requests of the coordinator are taken in: done one at a time, each in a process of its own, and kept.
 
-What was made lies in a folder of the site's own, `data/sites/<name>/<fingerprint of the data>/<id>`, and is found there
-again by the same request, also by a site that was started anew.
+What was made lies in a folder of the site's own, `data/sites/<name>/<fingerprint of the data>/<id>` (`tffapps.home`),
+and is found there again by the same request, also by a site that was started anew.
 """
-
-from __future__ import annotations
 
 import contextlib
 import logging
@@ -22,11 +20,11 @@ import pandas as pd
 from tffapps.data import manifest as manifests
 from tffapps.errors import RunStopped, UserError
 from tffapps.files import as_name, replacing
+from tffapps.home import sites_folder
 from tffapps.site import job
 from tffapps.wire import jobs
 from tffapps.wire.messages import Message
 
-STORE = Path("data") / "sites"
 _PROJECT = Path(__file__).resolve().parents[2]
 _IDENTITY = re.compile(r"[0-9a-f]{20}")
 _LINE = 200  # letters of the log that a coordinator can fill at once
@@ -39,7 +37,7 @@ class Mailbox:
     def __init__(self, folder: Path, table: pd.DataFrame, description: dict[str, Any], *, willing: bool = True) -> None:
         self._folder, self._willing = folder, willing
         self._log = logging.getLogger(f"tffapps.site.{description['name']}")
-        self._store = (STORE / as_name(description["name"]) / description["fingerprint"]).absolute()
+        self._store = sites_folder().absolute() / as_name(description["name"]) / description["fingerprint"]
         self._running: tuple[subprocess.Popen, str, str, float] | None = None
         for name in (jobs.ASKED, jobs.ANSWERS, jobs.MADE, jobs.TOLD):
             (folder / name).mkdir()

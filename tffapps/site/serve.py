@@ -1,7 +1,5 @@
 """`python -m tffapps.site serve`: this site's data, TFF's worker over it, and a door that asks for a certificate."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging

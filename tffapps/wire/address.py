@@ -1,7 +1,5 @@
 """Where a site listens, as flags say it."""
 
-from __future__ import annotations
-
 from tffapps.errors import UserError
 
 

@@ -1,8 +1,7 @@
 """Certificate files, looked at before they are used: what is wrong with one is said in a line that names it."""
 
-from __future__ import annotations
-
 import datetime
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def _check_time(flag: str, file: str, certificate: x509.Certificate, now: dateti
 
 def _leads_to(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:
     """Whether each certificate is signed by the next, and some authority signed the last."""
-    links = all(_signed(one, by) for one, by in zip(chain, chain[1:]))
+    links = all(_signed(one, by) for one, by in itertools.pairwise(chain))
     return links and any(_signed(chain[-1], authority) or chain[-1] == authority for authority in authorities)
 
 

@@ -1,7 +1,5 @@
 """The PEM files that one end of a TLS connection has."""
 
-from __future__ import annotations
-
 import dataclasses
 import ssl
 

@@ -4,8 +4,6 @@ gRPC itself tries for ever, and calls everything "unavailable". So a plain TLS c
 seconds whether a port is closed, a certificate expired, or an authority unknown to either side. No proxy is used.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 from pathlib import Path
@@ -85,7 +83,7 @@ def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> t
         raise UserError(f"{address}: TLS failed ({reason.replace('_', ' ').lower()}); see the site's log") from None
     except socket.gaierror:
         raise UserError(f"{address}: no host of this name is known; check the spelling") from None
-    except (socket.timeout, TimeoutError):
+    except TimeoutError:
         raise Unreachable(f"{address}: no answer within {timeout:g} s; is it running, or behind a firewall?") from None
     except OSError as error:
         raise Unreachable(f"{address}: {error.strerror or error}; is the site running?") from None

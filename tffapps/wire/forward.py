@@ -1,7 +1,5 @@
 """Bytes between two sockets, both ways, until one of them ends. Either may be a TLS socket."""
 
-from __future__ import annotations
-
 import contextlib
 import select
 import socket

@@ -1,7 +1,5 @@
 """What every gRPC channel to a worker is set to."""
 
-from __future__ import annotations
-
 _LARGEST_MESSAGE = 2**31 - 1
 OPTIONS = [
     ("grpc.max_message_length", _LARGEST_MESSAGE),

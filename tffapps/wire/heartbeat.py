@@ -5,10 +5,7 @@ a cable is gone the kernel's own probes find out within seconds. How long the wo
 pings of gRPC's own would be refused by a worker that is busy for minutes.
 """
 
-from __future__ import annotations
-
 import contextlib
-import socket
 import ssl
 import threading
 from typing import Any
@@ -44,7 +41,7 @@ class Heartbeat:
             while not self._ended.is_set():
                 try:
                     piece = self._connection.recv(2**14)
-                except (socket.timeout, TimeoutError):
+                except TimeoutError:
                     continue
                 if not piece:
                     break

@@ -14,8 +14,6 @@ Jobs are named after their system: `fedsda/stains`. Nothing but the jobs of a si
 own rows, and what is made stays at the site.
 """
 
-from __future__ import annotations
-
 ASKED, ANSWERS, MADE, TOLD, READY = "asked", "answers", "made", "told", ".ready"
 JOB = "job"  # the field of a request that names it
 ERROR, ASKING = "error", "asking"  # fields of an answer: what went wrong, in one line, and in which asking

@@ -1,7 +1,5 @@
 """What coordinator and site must agree on before they work together."""
 
-from __future__ import annotations
-
 from importlib import metadata
 
 PROTOCOL = 2  # rises with every change of what is sent; 1 was that of version 0.1.0, which did not say so

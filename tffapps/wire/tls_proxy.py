@@ -1,7 +1,5 @@
 """Who may come in: accepted connections, their TLS handshake, and a line in the log for each."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket

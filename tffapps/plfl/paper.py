@@ -1,7 +1,5 @@
 """What the PLFL thesis reports, for the columns beside ours. Precision, recall and F1 are weighted by class size."""
 
-from __future__ import annotations
-
 SCORES = ("accuracy", "precision", "recall", "f1")
 INITIAL = "initial"  # the server's training on its gold images, before any round
 
