@@ -26,10 +26,10 @@ _PATIENCE = 10.0  # seconds beyond a supervisor's own deadline
 
 def binary_path() -> pathlib.Path:
     """TFF's worker, found without importing TFF."""
-    found = importlib.util.find_spec("tensorflow_federated")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("tensorflow_federated")
+    if spec is None or spec.origin is None:
         raise UserError("tensorflow-federated is not installed; run set-up again")
-    return pathlib.Path(found.origin).parent / "data" / "worker_binary"
+    return pathlib.Path(spec.origin).parent / "data" / "worker_binary"
 
 
 class ClosedWorker:

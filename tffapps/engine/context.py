@@ -22,13 +22,11 @@ class EngineContext(tff.framework.SyncContext):
 
     def at_site(self, name: str, computation: tff.Computation, *arguments: Any) -> Any:
         """A computation without placements, evaluated at a site; where there are none, here."""
-        del name
         with tff.framework.get_context_stack().install(self):  # whichever thread this is
             return computation(*arguments)
 
     def ask(self, name: str, request: Message) -> Message:
         """A site's answer to a request (`tffapps.wire.jobs`)."""
-        del request
         raise UserError(f"{name}: no such site; this engine has none")
 
     def tell(self, name: str, line: str) -> None:

@@ -113,7 +113,6 @@ class Run:
 
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
         """Does the work of every client in a pass, one after the other."""
-        del number
         for client in range(self._clients):
             try:
                 self._fold_client(client, folds, kept)

@@ -105,28 +105,28 @@ class SiteLink:
         except BadAnswer as error:
             raise UserError(f"{self.address}: refused what the site answered: {error}") from None
         try:
-            found = json.loads(text)
-            return {**found, "name": str(found["name"])}
+            description = json.loads(text)
+            return {**description, "name": str(description["name"])}
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{self.address}: what the site publishes cannot be read; is it a tffapps site?") from None
 
-    def _check(self, found: dict[str, Any]) -> None:
+    def _check(self, description: dict[str, Any]) -> None:
         assert self._heartbeat is not None
-        site = f"{self.address}: site {found['name']}"
+        site = f"{self.address}: site {description['name']}"
         ours = {"protocol": protocol.PROTOCOL, **protocol.frameworks()}
-        theirs = {"protocol": found.get("protocol"), **found.get("frameworks", {})}
+        theirs = {"protocol": description.get("protocol"), **description.get("frameworks", {})}
         for package, version in ours.items():
             if theirs.get(package) != version:
                 raise UserError(
                     f"{site} has {package} {theirs.get(package)}, here is {version}; install the same tffapps"
                 )
-        if found["name"] not in self._heartbeat.names:
+        if description["name"] not in self._heartbeat.names:
             raise UserError(
                 f"{site} shows a certificate for {', '.join(self._heartbeat.names)}; it must be for its name"
             )
-        if self.description and found != self.description:
+        if self.description and description != self.description:
             raise UserError(f"{site} came back with other data or another name; start the run again")
-        self.description = found
+        self.description = description
 
 
 def _published() -> tuple[Any, None, tff.Type]:

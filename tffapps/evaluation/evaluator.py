@@ -68,5 +68,4 @@ class PredictionEvaluator:
         return metrics
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
-        del weights
         return {metric: float(row[metric]) for metric in self.metrics}

@@ -68,7 +68,6 @@ def _apart(parts: dict[str, tff.templates.AggregationProcess], kind: tff.Type) -
 def _taking_weights(unweighted: tff.templates.AggregationProcess, kind: tff.Type) -> tff.templates.AggregationProcess:
     @tff.federated_computation(unweighted.initialize.type_signature.result, *_at_clients(kind))
     def next_(state: Any, update: Any, weight: Any) -> Any:
-        del weight  # every client counts the same
         return unweighted.next(state, update)
 
     return tff.templates.AggregationProcess(unweighted.initialize, next_)

@@ -59,8 +59,8 @@ def noised(
     schedule: Schedule, vectors: tf.Tensor, key: tf.Tensor, step: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """(x_t, t, ε) of each vector (n, d), a function of the key and the step."""
-    own = tf.random.experimental.stateless_fold_in(key, step, alg="philox")
-    first, second = tf.unstack(tf.random.experimental.stateless_split(own, 2, alg="philox"))
+    step_key = tf.random.experimental.stateless_fold_in(key, step, alg="philox")
+    first, second = tf.unstack(tf.random.experimental.stateless_split(step_key, 2, alg="philox"))
     count = tf.shape(vectors)[:1]
     times = tf.random.stateless_uniform(count, first, 1, schedule.steps + 1, tf.int32, alg="philox")
     noise = tf.random.stateless_normal(tf.shape(vectors), second, alg="philox")

@@ -138,8 +138,8 @@ def class_sums_of(task: Task, batches: tf.data.Dataset, moving: bool = True) -> 
         sums, counts = tf.zeros([classes, size]), tf.zeros([classes])
         before = [variable.read_value() for variable in others]
         for images, labels in iter(batches):
-            found = class_sums(labels, model(images, training=not moving)[0], classes)
-            sums, counts = sums + found.sums, counts + found.counts
+            batch = class_sums(labels, model(images, training=not moving)[0], classes)
+            sums, counts = sums + batch.sums, counts + batch.counts
         for variable, value in zip(others, before):
             variable.assign(value)
         return sums, counts
@@ -149,7 +149,8 @@ def class_sums_of(task: Task, batches: tf.data.Dataset, moving: bool = True) -> 
 
 def cosines(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Of every row of one (n, d) with every row of the other (m, d): (n, m); 0 for a row of zeros."""
-    first, second = (tf.math.l2_normalize(rows, axis=-1, epsilon=EPSILON) for rows in (first, second))
+    first = tf.math.l2_normalize(first, axis=-1, epsilon=EPSILON)
+    second = tf.math.l2_normalize(second, axis=-1, epsilon=EPSILON)
     return tf.matmul(first, second, transpose_b=True)
 
 

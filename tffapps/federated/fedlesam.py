@@ -51,7 +51,6 @@ class FedLESAM(Method):
         def rule(
             loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: Tensors
         ) -> tuple[tf.Tensor, Tensors]:
-            del start
             return beside(variables, offsets, loss_and_gradients)
 
         return self.train(task, data, rule)

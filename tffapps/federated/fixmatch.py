@@ -47,7 +47,6 @@ class FixMatch(Method):
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated import local
 
-        del site
         model, loss = task.model, task.loss
         variables = model.trainable_variables
         optimizer, steps = self.client_optimizer(), self.scheduled(data.steps)

@@ -75,11 +75,12 @@ class FPL(EmbeddingMethod):
     def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         from tffapps.federated.finch import cluster_means
 
-        values, there = (_by_class(rows, task.clients) for rows in sent)
-        found = cluster_means(values, there)
-        none = tf.reduce_sum(found.there, axis=1) == 0  # of the class
+        values, there = sent
+        clusters = cluster_means(_by_class(values, task.clients), _by_class(there, task.clients))
+        none = tf.reduce_sum(clusters.there, axis=1) == 0  # of the class
         return [
-            tf.where(tf.reshape(none, [-1] + [1] * (new.shape.rank - 1)), old, new) for new, old in zip(found, memory)
+            tf.where(tf.reshape(none, [-1] + [1] * (new.shape.rank - 1)), old, new)
+            for new, old in zip(clusters, memory)
         ]
 
 

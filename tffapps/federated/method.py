@@ -41,7 +41,6 @@ class Method:
 
     def report_columns(self, task: Task) -> tuple[str, ...]:
         """Numbers that a client reports besides its examples and its loss."""
-        del task
         return ()
 
     def client_optimizer(self) -> LocalOptimizer:
@@ -58,7 +57,6 @@ class Method:
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         """What a client does with `task.model`, whose weights are the global ones when this begins."""
-        del site
         return self.train(task, data)
 
     def train(
@@ -83,7 +81,6 @@ class Method:
         self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: Tensors
     ) -> tuple[tf.Tensor, Tensors]:
         """Loss and gradients of one local step; `start` is the model the round began with."""
-        del variables, start
         return loss_and_gradients()
 
     def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
@@ -91,7 +88,6 @@ class Method:
 
         Shapes and dtypes may depend on the task alone.
         """
-        del task, weights, seed
         return []
 
     def first_kept(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
@@ -100,12 +96,10 @@ class Method:
         Shapes and dtypes may depend on the task alone. On one machine it lies in the run's folder; across sites it
         travels to the site and back with every round.
         """
-        del task, weights, seed
         return []
 
     def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
         """Of the tensors, of real numbers, that a client sends besides its update (`ClientResult.sent`)."""
-        del task
         return []
 
     def gathered_specs(self, task: Task) -> list[tf.TensorSpec]:
@@ -113,7 +107,6 @@ class Method:
 
         The server sees them one by one: secure aggregation does not cover them, and dp is refused beside them.
         """
-        del task
         return []
 
     def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
@@ -121,7 +114,6 @@ class Method:
         comes what was gathered, (clients, …) each, zeros from those left out. `before` and `after` are the global
         weights, all of them. Runs at the server.
         """
-        del task, sent, before, after
         return memory
 
     def server_work(self, task: Task, data: Any) -> None:
@@ -132,7 +124,6 @@ class Method:
         """`server_work` for methods that remember: sees the memory and what was sent, as in `next_memory`, and returns
         the memory that `next_memory` is given.
         """
-        del sent
         self.server_work(task, data)
         return memory
 

@@ -61,7 +61,6 @@ class PseudoLabel(Method):
 
         from tffapps.federated import local
 
-        del site
         model, count = task.model, tf.shape(data.truth)[0]
         probabilities = self.adjust(predict(model, data.labelling, count), data.prior)
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
@@ -98,17 +97,14 @@ class PseudoLabel(Method):
 
     def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
         """What is taken for the probabilities (images, classes) from here on."""
-        del prior
         return probabilities
 
     def choose(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
         """Which images are kept: bool (images)."""
-        del prior
         return tf.reduce_max(probabilities, axis=-1) >= self.threshold
 
     def loss(self, task: Task, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
         """(rows, outputs) -> the loss of each example."""
-        del prior
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return lambda rows, outputs: task.loss(tf.gather(labels, rows), outputs)
 

@@ -48,7 +48,6 @@ class Unaligned:
     settings = ()
 
     def of(self, fold: Fold, seed: int) -> Aligned:
-        del seed
         return Aligned(_with_source(fold), fold.test, "")
 
 
@@ -125,7 +124,6 @@ class AmplitudeAlignment:
 
 def _normalised(paths: pd.Series, mean: np.ndarray, key: str) -> list[str]:
     def normalise(images: np.ndarray, rows: Sequence[int]) -> np.ndarray:
-        del rows
         return amplitude.normalise(images, mean)
 
     settings = {"side": "amp-norm", "version": 1, "amplitude": key}

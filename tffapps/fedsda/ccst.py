@@ -120,9 +120,7 @@ class LossAlone:
     chosen_by: str = ""
 
     def evaluate(self, trained: Trained) -> Metrics:
-        del trained
         return {}
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
-        del weights
         return {"loss": float(row["training_loss"])}

@@ -153,5 +153,4 @@ class StainEvaluator:
         }
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
-        del weights
         return {"fd": float(row["fd"])}

@@ -42,7 +42,6 @@ def stains(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
 
 def distances(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     """Of drawn vectors from those of the site."""
-    del folder
     asked = rows_asked(request, rows)
     moments = Moments(_numbers(request, "mean", (NUMBERS,)), _numbers(request, "std", (NUMBERS,)))
     drawn = _numbers(request, "drawn", (None, NUMBERS))

@@ -63,13 +63,11 @@ class Cloaks:
         digest = hashlib.sha256(b"".join(level.tobytes() for level in target)).hexdigest()
 
         def make(images: np.ndarray, positions: Sequence[int]) -> np.ndarray:
-            del positions
             return cloak.cloak(self._encoder, images, target, self._cloak)[0]
 
         return self._made(paths, [digest] * len(paths), make, {"cloak": self._key(), "version": 1})
 
     def _resize(self, images: np.ndarray, positions: Sequence[int]) -> np.ndarray:
-        del positions
         size = (self._size, self._size)
         return np.stack([cv2.resize(image, size, interpolation=cv2.INTER_AREA) for image in images])
 

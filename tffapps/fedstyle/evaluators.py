@@ -49,7 +49,6 @@ class PrototypeEvaluator:
         return {metric: float(np.mean([client[metric] for client in by_client])) for metric in METRICS}
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
-        del weights
         return {metric: float(row[metric]) for metric in METRICS}
 
 

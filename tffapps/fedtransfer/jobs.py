@@ -82,7 +82,6 @@ def grains(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     from tffapps.fedtransfer.evaluator import ScoringHere
     from tffapps.fedtransfer.network import Network
 
-    del folder
     settings, weights = settings_in(request, TileSettings, UNetSettings), arrays_in(request)
     table = _cut(rows, settings)[0][0]  # test tiles are the same in every fold
     tested = table[table.split == "test"]

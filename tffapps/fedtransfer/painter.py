@@ -74,7 +74,6 @@ class Painter:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
 
         def painted(masks: np.ndarray, rows: Sequence[int]) -> np.ndarray:
-            del rows
             images = pix2pix.generate(generator, (masks[..., 0] > 127).astype(np.uint8))
             return np.repeat(images, 3 // images.shape[-1], axis=-1)  # grey in three channels
 

@@ -32,7 +32,6 @@ class Here:
         self._pool = data.load(flags)
 
     def pool(self, sites: published.Sites) -> Pool:
-        del sites
         return self._pool
 
 
