@@ -9,8 +9,11 @@ import pandas as pd
 import tensorflow as tf
 
 from tffapps.data import images
+from tffapps.errors import UserError
+from tffapps.files import short
 from tffapps.progress import track
 
+_SHOWN = 3
 _MANY = 5000  # reading them takes long enough for a bar
 _ENDS = {b"\x89PNG": ("PNG", b"IEND\xaeB`\x82"), b"\xff\xd8\xff": ("JPEG", b"\xff\xd9")}
 
@@ -37,8 +40,12 @@ def drop_unreadable(
 
 
 def readable(manifest: pd.DataFrame, noun: str, channels: int = 3) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`drop_unreadable`, with a bar where there are many."""
-    return drop_unreadable(manifest, channels, f"reading the {noun}" if len(manifest) > _MANY else None)
+    """`drop_unreadable`, with a bar where there are many; a UserError with the first reasons where none is left."""
+    table, rejected = drop_unreadable(manifest, channels, f"reading the {noun}" if len(manifest) > _MANY else None)
+    if table.empty and len(rejected):
+        shown = "; ".join(f"{short(row.path)}: {row.reason}" for row in rejected.head(_SHOWN).itertuples())
+        raise UserError(f"--data: none of its {len(rejected)} {noun} can be read; {shown}")
+    return table, rejected
 
 
 @functools.cache
