@@ -14,12 +14,13 @@ from tests.federated.test_memory import batches
 from tffapps.engine import open_engine
 from tffapps.engine.values import Deferred
 from tffapps.errors import UserError
+from tffapps.federated import tested
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task
-from tffapps.federated.tested import DataAndTest, Tested
+from tffapps.federated.tested import DataAndTest
 from tffapps.runs import Run
 from tffapps.training import MEASURED_COLUMNS, train
 
@@ -182,9 +183,12 @@ def test_an_argument_made_later_is_any_clients_argument():
 
 
 def test_clients_that_also_test():
+    class Both(tested.Tested, Keeping):
+        pass
+
     spec = Task(task().model, DataAndTest.spec(tf.data.DatasetSpec(SPEC), SPEC), task().loss)
     data = [DataAndTest(batches(3), batches(1).take(0))]
-    round_ = build_round(spec, Tested(METHOD))
+    round_ = build_round(spec, Both(learning_rate=METHOD.learning_rate))
     with open_engine("in-process"):
         kept = round_.next(round_.start(START), [0], data, kept=[round_.first_kept(START, 2)]).kept
     assert kept[0][0].tolist() == [3]
