@@ -71,8 +71,6 @@ def load(flags: Flags) -> Pool:
     if not across:
         notes += artists.few(table)
         check(table, f"--data {source}")
-    elif table.empty:
-        raise UserError(f"--data {source}: none of the public pictures can be read")
     name = source.stem if artists.is_manifest(source) else source.resolve().name
     return Pool(
         STANDIN if standin.is_standin(source) else name, table, manifest.classes(table), manifest.fingerprint(table),
