@@ -43,7 +43,7 @@ def readable(manifest: pd.DataFrame, noun: str, channels: int = 3) -> tuple[pd.D
     """`drop_unreadable`, with a bar where there are many; a UserError with the first reasons where none is left."""
     table, rejected = drop_unreadable(manifest, channels, f"reading the {noun}" if len(manifest) > _MANY else None)
     if table.empty and len(rejected):
-        shown = "; ".join(f"{short(row.path)}: {row.reason}" for row in rejected.head(_SHOWN).itertuples())
+        shown = "; ".join(f"{short(path)}: {why}" for path, why in zip(rejected.path[:_SHOWN], rejected.reason))
         raise UserError(f"--data: none of its {len(rejected)} {noun} can be read; {shown}")
     return table, rejected
 
