@@ -78,7 +78,7 @@ class Given:
 
 def test_a_row_has_the_mean_of_the_clients_losses():
     evaluator = GrainEvaluator("run", Given(), None, ["a", "b"])
-    trained = Trained([np.array(3.0)], None, last=False, kept=lambda position: None)
+    trained = Trained([np.array(3.0)], None, number=1, last=False, kept=lambda position: None)
     assert evaluator.evaluate(trained) == {
         "validation_loss": 3.5, "validation_loss_a": 3.0, "validation_loss_b": 4.0,
     }  # fmt: skip

@@ -38,9 +38,9 @@ def run(flags: Flags) -> None:
     local = None if common.across_sites else data.load(flags)
     with open_engine(common.engine, common.certificates()) as engine:
         pool = local or labelled.of_sites(engine.sites)
-        pool.announce(folder)
         study = Study(APP, flags, engine)
         trials = Trials(study, pool)
+        pool.announce(folder)
         records = [study.run(trial) for trial in trials.all()]
     what_ran = {
         "data": pool.name, "profile": flags.profile, "weights": trials.weights,
@@ -69,6 +69,9 @@ class Trials:
         network = Network(settings.model, settings.size, settings.channels, "gap", "no", self._common.weights)
         self._classifier = Classifier(study, pool, network, batch=settings.batch)
         self._tested = pool.part("test")
+        self._classifier.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
+        if set(self._common.methods) - set(REFERENCES):
+            self._common.check_clients(len(pool.clients))
         self._evaluator = PredictionEvaluator({"": self._classifier.test_images(self._tested)}, _scores, METRICS)
 
     @property
@@ -87,7 +90,6 @@ class Trials:
                     for client, rows in training.items():
                         yield self._trial(method, client, {client: rows}, seed)
                 else:
-                    self._common.check_clients(len(training))
                     yield self._trial(method, FEDERATION, training, seed)
 
     def _trial(self, method: str, site: str, training: dict[str, pd.DataFrame], seed: int) -> Trial:
