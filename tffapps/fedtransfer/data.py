@@ -47,11 +47,18 @@ def load(flags: Flags) -> list[Tiles]:
     notes: list[str] = []
     source = _source(flags)
     table = _read(source, notes)
-    name = STANDIN if standin.is_standin(source) else source.resolve().stem
     folds, codings = cut(table, flags[TileSettings])
     size = one_size(sizes_of(folds[0]))
     pools = [
-        Pool(name, fold, manifest.classes(fold), manifest.fingerprint(fold), FORMATS, given=True, notes=tuple(notes))
+        Pool(
+            _name(source),
+            fold,
+            manifest.classes(fold),
+            manifest.fingerprint(fold),
+            FORMATS,
+            given=True,
+            notes=tuple(notes),
+        )  # fmt: skip
         for fold in folds
     ]
     return [Tiles(pool, codings, size, number) for number, pool in enumerate(pools)]
@@ -96,7 +103,7 @@ def look(flags: Flags) -> Pool:
     if settings.folds > 1:
         tiles = micrographs.folds(tiles, settings.folds)[0]
     columns = tiles[["path", "client", "split"]]  # all of one class, which tells a user nothing
-    return Pool(source.name, columns, [micrographs.LABEL], key="", given=True, noun="tiles", notes=tuple(notes))
+    return Pool(_name(source), columns, [micrographs.LABEL], key="", given=True, noun="tiles", notes=tuple(notes))
 
 
 def _tile_count(path: str, label: str, size: tuple[int, int], tile: int) -> int:
@@ -115,6 +122,11 @@ def _tile_count(path: str, label: str, size: tuple[int, int], tile: int) -> int:
             f"{short(path)}: {wide} × {high} pixels, smaller than a tile; choose --tile {min(size)} or less"
         )
     return (high // tile) * (wide // tile)
+
+
+def _name(source: pathlib.Path) -> str:
+    """What tables call it."""
+    return STANDIN if standin.is_standin(source) else source.resolve().stem
 
 
 def _source(flags: Flags) -> pathlib.Path:
