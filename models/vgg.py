@@ -6,7 +6,8 @@ Layers are called as in the literature on style, one for each step, so that any 
 (`taps`). `width` is the number of filters of the first block: 64 is VGG-19, fewer suit small machines.
 
 What "preprocess" does depends on the weights, so `load` sets it; load before anything traces the network.
-  - ImageNet's weights and files: as those were trained, x · 255, blue first, minus the mean colour;
+  - ImageNet's weights and Keras's files: as those were trained, x · 255, blue first, minus the mean colour;
+  - files with torchvision's names: (x − mean) / deviation, red first, as torchvision's were trained;
   - random weights (He normal): x · 2 − 1, with which activations of every layer stay near unit scale.
 """
 
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from models.classifiers import IMAGENET_MEAN, IMAGENET_STDDEV
 from models.initialise import seed_weights
 from models.weights import WeightsError, WeightsUsed, check_shapes, fill, keras_file
 
@@ -64,12 +66,15 @@ def build(
 
 
 def load(model: tf.keras.Model, weights: str, seed: int = 0) -> WeightsUsed:
-    """Gives a model of `build` its weights: "random", "imagenet" or a file's like Keras's own; `sha256` is the file's.
+    """Gives a model of `build` its weights: "random", "imagenet" or a file's; `sha256` is the file's.
 
-    Of a file the layers that the model has are used. After a WeightsError the model is as it was.
+    Files are Keras's .h5, our .npz, and .pth, .safetensors or .npz with torchvision's names. Of a file the layers that
+    the model has are used. After a WeightsError the model is as it was.
     """
     used = fill(model, weights, seed, lambda: _imagenet_file(model), _fitting)
-    model.get_layer("preprocess").caffe = used.kind != "random"
+    preprocess = model.get_layer("preprocess")
+    preprocess.torch = used.names == "torchvision"
+    preprocess.caffe = used.kind != "random" and not preprocess.torch
     return used
 
 
@@ -90,15 +95,17 @@ def frozen(model: tf.keras.Model) -> tf.keras.Model:
 
 
 class Preprocess(tf.keras.layers.Layer):
-    def __init__(self, caffe: bool = False, **arguments: Any) -> None:
+    def __init__(self, caffe: bool = False, torch: bool = False, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.caffe = caffe
+        self.caffe, self.torch = caffe, torch
 
     def call(self, images: tf.Tensor) -> tf.Tensor:
+        if self.torch:
+            return (images - IMAGENET_MEAN) / IMAGENET_STDDEV
         return images[..., ::-1] * 255.0 - MEAN_BGR if self.caffe else images * 2.0 - 1.0
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "caffe": self.caffe}
+        return {**super().get_config(), "caffe": self.caffe, "torch": self.torch}
 
 
 class FixedConvolution(tf.keras.layers.Layer):

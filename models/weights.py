@@ -57,6 +57,7 @@ class WeightsUsed:
     source: str  # the file, or the seed
     sha256: str | None  # of the file's content; None for random weights
     part: str = "none"  # what came from the file: "backbone", "model" (head included) or "none"
+    names: str = "keras"  # whose conventions the weights were trained under: "keras" or "torchvision"
 
     @property
     def label(self) -> str:
@@ -66,6 +67,9 @@ class WeightsUsed:
 
 def load(model: tf.keras.Model, name: str, weights: str, *, seed: int) -> WeightsUsed:
     """Gives a model of `models.classifiers.build` its weights: "imagenet", "random" or a file's.
+
+    A file is Keras's .h5, an .npz of `save_npz` or with torchvision's names, PyTorch's .pth or .pt, or .safetensors;
+    `models.weight_files` says how they are told apart.
 
     Whatever the file does not cover starts from the seed: the result depends on `weights` and `seed` alone.
     A file that holds only a backbone, or another head, leaves this model's head random; `WeightsUsed.part`
@@ -83,7 +87,7 @@ def fill(model: tf.keras.Model, weights: str, seed: int, imagenet: Callable[[], 
     kind = "imagenet" if weights == "imagenet" else "file"
     path = imagenet() if kind == "imagenet" else Path(weights)
     try:
-        arrays = read_arrays(path, model)
+        arrays, names = read_arrays(path, model)
         part, count = fitting(path, arrays, model)
     except WeightsError as error:
         if kind == "imagenet":
@@ -91,7 +95,7 @@ def fill(model: tf.keras.Model, weights: str, seed: int, imagenet: Callable[[], 
         raise
     seed_weights(model, seed)
     _assign(model.weights[:count], arrays[:count])
-    return WeightsUsed(kind, str(path), hashlib.sha256(path.read_bytes()).hexdigest(), part)
+    return WeightsUsed(kind, str(path), hashlib.sha256(path.read_bytes()).hexdigest(), part, names)
 
 
 def save_npz(model: tf.keras.Model, path: str | os.PathLike[str]) -> None:
