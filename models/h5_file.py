@@ -9,6 +9,7 @@ read from this machine and sent on as weights, so such files are refused. So is 
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections import Counter
 from pathlib import Path
@@ -21,14 +22,32 @@ import tensorflow as tf
 from models.stored import WeightsError, check_total, shown
 
 LAYER_FOLDERS = ("_layer_checkpoint_dependencies", "layers")  # where Keras 2.14 and Keras 3 keep the layers
+_MAX_NAMES = 2**20  # bytes of one attribute; HDF5 itself stops at 64 KiB
+_HEAP = b"GCOL\x01\0\0\0"  # how a heap begins; its length follows
 _DEFLATES_TO = 1032  # bytes that one compressed byte can stand for at most
 
 
 def read(path: Path, model: tf.keras.Model) -> list[np.ndarray]:
     """Arrays the model has no layer for come last."""
+    _check_heaps(path)
     with h5py.File(path, "r") as file:
         _check_links(path, file)
         return _Reader(path).arrays(file, model)
+
+
+def _check_heaps(path: Path) -> None:
+    """That texts of varying length lie in heaps as they should: in a damaged one HDF5's library can look for ever."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(_HEAP)
+        while start >= 0:
+            place, end = start + 16, start + int.from_bytes(data[start + 8 : start + 16], "little")
+            while place + 16 <= end:  # an object's number, 6 bytes, its length, and what it holds
+                length = int.from_bytes(data[place + 8 : place + 16], "little")
+                free = data[place : place + 2] == b"\0\0"  # the rest of the heap, its own 16 bytes counted in
+                place += length if free else 16 + -(-length // 8) * 8
+                if (free and length < 16) or place > min(end, len(data)):
+                    raise WeightsError(f"{path}: damaged: a heap of it cannot be read; fetch it again")
+            start = data.find(_HEAP, start + 1)
 
 
 def _check_links(path: Path, file: h5py.File) -> None:
@@ -114,10 +133,17 @@ def _has_attribute(group: Any, name: str) -> bool:
 
 def _attribute(group: Any, name: str) -> list[str]:
     """A list of names, which Keras cuts into name0, name1, … where HDF5's limit on attributes asks for it."""
-    parts = [group.attrs[name]] if name in group.attrs else []
+    parts = [_texts(group, name)] if name in group.attrs else []
     while f"{name}{len(parts)}" in group.attrs:
-        parts.append(group.attrs[f"{name}{len(parts)}"])
+        parts.append(_texts(group, f"{name}{len(parts)}"))
     return [text.decode() if isinstance(text, bytes) else str(text) for part in parts for text in part]
+
+
+def _texts(group: Any, name: str) -> Any:
+    described = group.attrs.get_id(name)
+    if len(described.shape) != 1 or described.shape[0] * described.dtype.itemsize > _MAX_NAMES:
+        raise ValueError(f"attribute {name} claims the shape {described.shape} of {described.dtype}")
+    return group.attrs[name]
 
 
 def _snake_case(name: str) -> str:

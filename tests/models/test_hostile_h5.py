@@ -91,6 +91,16 @@ def test_shapes_that_claim_more_than_there_is(side, options, path, small):
     assert "claims" in refused(path, small)
 
 
+@pytest.mark.parametrize(("place", "length"), [(8, 2**40), (24, 2**40), (24, 2**12 + 1)])
+def test_heaps_in_which_the_library_would_look_for_ever(place, length, path, small):
+    """The length of the heap itself or of the first object in it; the others are then read out of step."""
+    contents = bytearray(path.read_bytes())
+    place += contents.index(b"GCOL")
+    contents[place : place + 8] = length.to_bytes(8, "little")
+    path.write_bytes(contents)
+    assert "a heap of it cannot be read" in refused(path, small)
+
+
 def test_compressed_weights_are_read(path, small):
     with h5py.File(path, "r+") as file:
         values = file[KERNEL][...]
