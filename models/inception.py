@@ -1,9 +1,10 @@
 """InceptionV3 as a ruler: the 2048 pooled features between which FID and KID are measured.
 
-Published values of those use ImageNet weights. With random weights an untrained BatchNorm passes everything
-on unchanged, and after fifty layers all images look the same (features vary by 1e-4). Random weights are
-therefore calibrated: the BatchNorm statistics are set to those of a fixed batch of drawn noise, from white to
-cloudy. Such features do tell sets of images apart, but their values compare with no one else's.
+Published values are of the network of 2015 (`models.inception_fid`): a file of its weights is told by its names.
+Keras's InceptionV3 with ImageNet weights is another network, and gives other values. With random weights an untrained
+BatchNorm passes everything on unchanged, and after fifty layers all images look the same (features vary by 1e-4).
+Random weights are therefore calibrated: the BatchNorm statistics are set to those of a fixed batch of drawn noise, from
+white to cloudy. Such features do tell sets of images apart, but their values compare with no one else's.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from models import inception_fid
 from models.weights import WeightsError, check_shapes, fill, keras_file
 
 layers = tf.keras.layers
@@ -31,11 +33,15 @@ def build(weights: str = "random", size: int = 299, seed: int = 0) -> tuple[tf.k
     """The network, what tables call its weights, and the SHA-256 of their file (None for random ones).
 
     It takes float32 RGB images in [0,1] of any size, resized bilinearly to `size` inside, and gives (n, 2048).
-    `weights` is "random" (decided by `seed` alone), "imagenet" or a file of InceptionV3's weights, with or
-    without its top. Raises `WeightsError` for files that do not fit.
+    `weights` is "random" (decided by `seed` alone), "imagenet", a file of InceptionV3's weights, with or without its
+    top, or a file of FID's own network: tables then call it "fid2015:NAME", and a `size` of 299 gives published values.
+    Raises `WeightsError` for files that do not fit.
     """
     if size < SMALLEST:
         raise ValueError(f"size {size}: InceptionV3 needs images of at least {SMALLEST}x{SMALLEST} pixels")
+    if weights not in ("random", "imagenet") and inception_fid.holds(Path(weights)):
+        published, sha256 = inception_fid.build(Path(weights), size)
+        return published, f"fid2015:{Path(weights).name}", sha256
     images = layers.Input((None, None, 3), name="images")
     resized = layers.Resizing(size, size, interpolation="bilinear", name="resize")(images)
     scaled = layers.Rescaling(2.0, -1.0, name="rescale")(resized)

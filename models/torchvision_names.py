@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from models.stored import Stored, WeightsError, shown
+from models.named_arrays import Shape, keras_shape, take
+from models.stored import Stored, WeightsError
 
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 _BATCH_NORM = ("weight", "bias", "running_mean", "running_var")
 _IGNORED = "num_batches_tracked"  # a counter beside every BatchNorm
 _HEAD = "classifier"  # our name of the last layer
@@ -53,30 +53,14 @@ _PATTERNS: dict[str, list[tuple[str, str]]] = {
 def ordered(path: Path, state: Mapping[str, Stored], model: tf.keras.Model, *, torch_order: bool) -> list[np.ndarray]:
     """The tensors in the order of `model.weights`, as Keras has them; a last dense layer, if there is one, at the end.
 
-    With `torch_order` kernels are (out, in, height, width) and matrices (out, in), as PyTorch has them; otherwise
-    (height, width, in, out) and (in, out). Every tensor of the network must be there, and no other network's.
+    `torch_order` says how kernels lie in the file (`models.named_arrays`). Every tensor of the network must be there,
+    and no other network's.
     """
     _check_known(path, model)
-    state = {_OLD_DENSE.sub(r"\1\2", name): stored for name, stored in state.items()}
-    wanted = list(_backbone(model))
-    head = _head_of(model)
-    others = {name for name in state if not name.endswith(_IGNORED)} - {key for key, _ in wanted}
-    if unknown := others - set(_optional(model)):
-        raise WeightsError(f"{path}: not the weights of {model.name}; it has no {shown(min(unknown))}")
-    arrays = []
-    for key, shape in wanted:
-        if key not in state:
-            raise WeightsError(f"{path}: not the weights of {model.name}; {key} is missing")
-        found = _keras_shape(state[key].shape, torch_order)
-        if found != shape:
-            raise WeightsError(f"{path}: not the weights of {model.name}; {key} is {found}, {shape} is expected")
-        arrays.append(_read(path, key, state[key], torch_order))
-    for key in (f"{head}.weight", f"{head}.bias") if head else ():
-        if key in state:
-            if len(state[key].shape) != (2 if key.endswith("weight") else 1):
-                raise WeightsError(f"{path}: not the weights of {model.name}; {key} is no dense layer's")
-            arrays.append(_read(path, key, state[key], torch_order))
-    return arrays
+    renamed = {_OLD_DENSE.sub(r"\1\2", name): stored for name, stored in state.items()}
+    tensors = {name: stored for name, stored in renamed.items() if not name.endswith(_IGNORED)}
+    wanted = [*_backbone(model), *_head(path, tensors, model, torch_order)]
+    return take(path, model.name, tensors, wanted, torch_order=torch_order, optional=set(_optional(model)))
 
 
 def _check_known(path: Path, model: tf.keras.Model) -> None:
@@ -96,7 +80,7 @@ def _family(name: str) -> str:
     return "densenet" if name.startswith("densenet") else name
 
 
-def _backbone(model: tf.keras.Model) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _backbone(model: tf.keras.Model) -> Iterator[tuple[str, Shape]]:
     """(name, shape) of every tensor of the network without its head, in the order of the model's weights."""
     for layer in model.layers:
         if layer.name == "features":  # what follows is the head
@@ -122,8 +106,18 @@ def _module(model: str, layer: str) -> str:
     raise KeyError(layer)
 
 
-def _head_of(model: tf.keras.Model) -> str | None:
-    return None if model.name == "vgg19" else _module(model.name, _HEAD)
+def _head(
+    path: Path, tensors: Mapping[str, Stored], model: tf.keras.Model, torch_order: bool
+) -> Iterator[tuple[str, Shape]]:
+    """(name, shape) of the last dense layer's tensors if the file has them, of any number of classes."""
+    if model.name == "vgg19":
+        return
+    for part, rank in (("weight", 2), ("bias", 1)):
+        key = f"{_module(model.name, _HEAD)}.{part}"
+        if key in tensors:
+            if len(tensors[key].shape) != rank:
+                raise WeightsError(f"{path}: not the weights of {model.name}; {key} is no dense layer's")
+            yield key, keras_shape(tensors[key].shape, torch_order)
 
 
 def _optional(model: tf.keras.Model) -> Iterator[str]:
@@ -135,19 +129,3 @@ def _optional(model: tf.keras.Model) -> Iterator[str]:
     for module in modules:
         yield f"{module}.weight"
         yield f"{module}.bias"
-
-
-def _keras_shape(shape: tuple[int, ...], torch_order: bool) -> tuple[int, ...]:
-    if not torch_order:
-        return shape
-    return (*shape[2:], *shape[1::-1]) if len(shape) > 1 else shape
-
-
-def _read(path: Path, key: str, stored: Stored, torch_order: bool) -> np.ndarray:
-    if stored.dtype not in _FLOATS:
-        raise WeightsError(f"{path}: {key} holds {stored.dtype}, no weights; expected float32, float16 or bfloat16")
-    array = stored.read()
-    if torch_order and array.ndim > 1:
-        array = array.transpose(*range(2, array.ndim), 1, 0)
-    with np.errstate(over="ignore"):  # infinite then, which is refused where all files' arrays are checked
-        return np.ascontiguousarray(array, np.float32)

@@ -88,7 +88,8 @@ def frozen(model: tf.keras.Model) -> tf.keras.Model:
 
     def copy(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
         if isinstance(layer, layers.Conv2D):
-            return FixedConvolution(*layer.get_weights(), name=layer.name)
+            kernel, bias = layer.get_weights()
+            return FixedConvolution(kernel, bias, padding=layer.padding, name=layer.name)
         return type(layer).from_config(layer.get_config())
 
     return tf.keras.models.clone_model(model, clone_function=copy)
@@ -109,14 +110,14 @@ class Preprocess(tf.keras.layers.Layer):
 
 
 class FixedConvolution(tf.keras.layers.Layer):
-    """What a Conv2D of `build` does, with constants for weights."""
+    """What a Conv2D without strides does, with constants for weights."""
 
-    def __init__(self, kernel: np.ndarray, bias: np.ndarray, **arguments: Any) -> None:
+    def __init__(self, kernel: np.ndarray, bias: np.ndarray, padding: str = "same", **arguments: Any) -> None:
         super().__init__(**arguments)
-        self._kernel, self._bias = tf.constant(kernel), tf.constant(bias)
+        self._kernel, self._bias, self._padding = tf.constant(kernel), tf.constant(bias), padding.upper()
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.nn.bias_add(tf.nn.conv2d(x, self._kernel, strides=1, padding="SAME"), self._bias)
+        return tf.nn.bias_add(tf.nn.conv2d(x, self._kernel, strides=1, padding=self._padding), self._bias)
 
 
 def _layer(name: str, width: int) -> tf.keras.layers.Layer:

@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from models import h5_file, npz_file, safetensors_file, torch_file, torchvision_names
+from models.named_arrays import check_finite
 from models.stored import DAMAGE, Stored, WeightsError, unreadable
 
 __all__ = ["Contents", "State", "WeightsError", "opened_state", "read_arrays", "read_npz"]
@@ -59,9 +60,7 @@ def read_arrays(path: Path, model: tf.keras.Model) -> Contents:
         raise
     except DAMAGE as error:
         raise unreadable(path, error) from error
-    for array in contents.arrays:
-        if not np.issubdtype(array.dtype, np.floating) or not _finite(array):
-            raise WeightsError(f"{path}: holds values that are not finite numbers; fetch or train it again")
+    check_finite(path, contents.arrays)
     return contents
 
 
@@ -123,8 +122,3 @@ def _is_list(state: State) -> bool:
 
 def _listed(state: State) -> list[np.ndarray]:
     return [state.arrays[key].read() for key in sorted(state.arrays)]
-
-
-def _finite(array: np.ndarray) -> bool:
-    with np.errstate(over="ignore"):  # what float32 cannot hold is as bad
-        return bool(np.isfinite(array.astype(np.float32, copy=False)).all())
