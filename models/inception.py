@@ -15,16 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from models import inception_fid
-from models.weights import WeightsError, check_shapes, fill, keras_file
+from models.weight_sources import imagenet_file
+from models.weights import WeightsError, check_shapes, fill
 
 layers = tf.keras.layers
 
-# folder on the server, file and MD5 as keras.applications.inception_v3 has them
-IMAGENET = (
-    "inception_v3",
-    "inception_v3_weights_tf_dim_ordering_tf_kernels_notop.h5",
-    "bcbd6486424b2319ff4ef7d526e38f63",
-)
 SMALLEST = 75  # pixels on a side, below which nothing is left to pool
 CALIBRATION_IMAGES = 64
 
@@ -48,7 +43,7 @@ def build(weights: str = "random", size: int = 299, seed: int = 0) -> tuple[tf.k
     network = tf.keras.applications.InceptionV3(include_top=False, weights=None, input_tensor=scaled)
     features = layers.GlobalAveragePooling2D(name="features")(network.output)
     model = tf.keras.Model(images, features, name="inceptionv3")
-    used = fill(model, weights, seed, lambda: keras_file(*IMAGENET), _fitting)
+    used = fill(model, weights, seed, lambda: imagenet_file("inceptionv3"), _fitting)
     if used.kind == "random":
         _calibrate(model, size)
     model.trainable = False

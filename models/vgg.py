@@ -22,7 +22,8 @@ import tensorflow as tf
 
 from models.classifiers import IMAGENET_MEAN, IMAGENET_STDDEV
 from models.initialise import seed_weights
-from models.weights import WeightsError, WeightsUsed, check_shapes, fill, keras_file
+from models.weight_sources import imagenet_file
+from models.weights import WeightsError, WeightsUsed, check_shapes, fill
 
 layers = tf.keras.layers
 
@@ -30,8 +31,6 @@ CONVOLUTIONS = (2, 2, 4, 4, 4)  # in each block
 WIDTHS = (1, 2, 4, 8, 8)  # filters of each block, in multiples of the first's
 WIDTH = 64
 MEAN_BGR = (103.939, 116.779, 123.68)  # of ImageNet, as in Caffe's preprocessing
-# folder on the server, file and MD5 as keras.applications.vgg19 has them
-IMAGENET = ("vgg19", "vgg19_weights_tf_dim_ordering_tf_kernels_notop.h5", "253f8cb515780f3b799900260a226db6")
 
 
 def _names() -> tuple[str, ...]:
@@ -136,7 +135,7 @@ def _imagenet_file(model: tf.keras.Model) -> Path:
             f"imagenet: those weights are for width {WIDTH}, this network has {width};"
             f" choose width {WIDTH}, random weights or a file of that width"
         )
-    return keras_file(*IMAGENET)
+    return imagenet_file("vgg19")
 
 
 def _fitting(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -> tuple[str, int]:
