@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from models.classifiers import base_of
+from models.classifiers import HEAD_FILTERS, HEAD_KERNELS, base_of
 from models.initialise import seed_weights
 from models.names import check_name
 from models.weight_files import WeightsError, read_arrays, read_npz
@@ -120,8 +120,14 @@ def _fitting_part(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -
     rest = [array.shape for array in arrays[backbone:]]
     if rest and rest == [tuple(variable.shape) for variable in model.weights[backbone:whole]]:
         return "model", whole
-    if any(len(shape) > 2 for shape in rest):  # a head has matrices and vectors only
+    if any(len(shape) > 2 and shape not in _head_kernels(model) for shape in rest):
         raise WeightsError(
             f"{path}: not the weights of {model.name}; {len(rest)} arrays more than its backbone's {backbone}"
         )
     return "backbone", backbone
+
+
+def _head_kernels(model: tf.keras.Model) -> list[tuple[int, ...]]:
+    """The kernels that a head may have; all else of it are matrices and vectors."""
+    channels = int(base_of(model).output_shape[-1])
+    return [(size, size, inputs, HEAD_FILTERS) for size, inputs in zip(HEAD_KERNELS, (channels, HEAD_FILTERS))]
