@@ -7,6 +7,7 @@ rest     the numbers, little-endian; offsets count from here
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import IO, Any
@@ -58,7 +59,7 @@ def read(path: Path, file: IO[bytes]) -> dict[str, Stored]:
         ends.append((start, end))
         found[name] = _stored(file, shape, _DTYPES[dtype][0], 8 + length + start, end - start)
     ends.sort()
-    if any(start < before for (_, before), (start, _) in zip(ends, ends[1:])):
+    if any(start < before for (_, before), (start, _) in itertools.pairwise(ends)):
         raise refused("two of its tensors overlap")
     if not found:
         raise refused("it holds no tensors")

@@ -19,6 +19,7 @@ TOOLS = {
     "data": Tool("tffapps.data.__main__", "is a folder fit for one of them"),
     "site": Tool("tffapps.site.__main__", "take part in a federation across machines"),
     "report": Tool("tffapps.report.__main__", "the page of all results"),
+    "weights": Tool("models.weights_command", "which networks have which weights here"),
     "doctor": Tool("tffapps.doctor", "is this machine fit to run"),
 }
 

@@ -1,4 +1,4 @@
-"""`python -m tffapps.weights`: what it lists, fetches and says where nothing can be had."""
+"""`python -m tffapps weights`: what it lists, fetches and says where nothing can be had."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from models import downloads, weight_sources
+from models import weights_command as weights
 from models.downloads import DownloadError
 from tests.models.test_weight_sources import DATA, MD5, WHEEL, packed, placing
-from tffapps import weights
 
 
 @pytest.fixture
@@ -66,7 +66,9 @@ def test_names_that_cannot_be_fetched(name, home, capsys):
 
 
 def test_the_list_needs_no_tensorflow(tmp_path):
-    script = "import sys; from tffapps import weights; weights.main([]); print('tensorflow' in sys.modules)"
+    script = (
+        "import sys; from models import weights_command; weights_command.main([]); print('tensorflow' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True, env={"HOME": str(tmp_path)}
     )

@@ -58,7 +58,7 @@ def load(flags: Flags) -> list[Tiles]:
             FORMATS,
             given=True,
             notes=tuple(notes),
-        )  # fmt: skip
+        )
         for fold in folds
     ]
     return [Tiles(pool, codings, size, number) for number, pool in enumerate(pools)]

