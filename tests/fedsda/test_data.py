@@ -184,7 +184,7 @@ def patches_that_are_not_there(drawn, target):
 
 
 MISTAKES = {
-    no_folder: r"given: no such folder; lay the patches out as <client>/<class>/\*\.png",
+    no_folder: r"given: no such file or folder",
     one_class_in_folders: "centre0: all of its 10 patches are tumour",
     one_class_in_a_manifest: r"--data: only one class \(tumour\); a classifier needs two or more",
     only_tests: "a client without training images",

@@ -6,6 +6,7 @@ A new layout is a reader in a file of its own and an entry here.
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -21,20 +22,21 @@ class Layout:
       expected: how, in one line.
       recognises: whether a path looks like it, told from a few names.
       read: the table of a path, lines that a user should know added to the list; a UserError where it is not as it
-        should be.
+        should be. Some take options of their own.
     """
 
     expected: str
     recognises: Callable[[Path], bool]
-    read: Callable[[Path, list[str]], pd.DataFrame]
+    read: Callable[..., pd.DataFrame]  # (path, notes, **options)
 
 
 def _has_pairs(folder: Path) -> bool:
     return all((folder / kind).is_dir() for kind in ("images", "labels"))
 
 
-def _artists(source: Path, notes: list[str]) -> pd.DataFrame:
-    table, more = artists.read(source)
+def _artists(source: Path, notes: list[str], public: bool = False) -> pd.DataFrame:
+    """`public`: all pictures are the server's, where the artists have theirs elsewhere."""
+    table, more = artists.read_public(source) if public else artists.read(source)
     notes += more
     return table
 
@@ -62,9 +64,11 @@ LAYOUTS = {
     "wilds": Layout(
         "CAMELYON17 as WILDS has it: metadata.csv and patches/",
         lambda path: (path / wilds.METADATA).is_file(),
-        lambda path, notes: wilds.read_wilds(path),
+        lambda path, notes, **options: wilds.read_wilds(path, **options),
     ),
-    "centres": Layout("<centre>/<class>/*", Path.is_dir, lambda path, notes: wilds.read_folders(path)),
+    "centres": Layout(
+        "<centre>/<class>/*", Path.is_dir, lambda path, notes, **options: wilds.read_folders(path, **options)
+    ),
     "artists": Layout("<artist>/*", Path.is_dir, _artists),
     "oai": Layout("{train,val,test}/<grade>/*", Path.is_dir, oai.read_oai),
     "folders": Layout(
@@ -84,6 +88,6 @@ def recognise(source: Path, accepted: Sequence[str]) -> str:
     return next((name for name in accepted if LAYOUTS[name].recognises(source)), accepted[-1])
 
 
-def read(source: Path, accepted: Sequence[str], notes: list[str]) -> pd.DataFrame:
-    """The table of a path in one of the accepted layouts."""
-    return LAYOUTS[recognise(source, accepted)].read(source, notes)
+def read(source: Path, accepted: Sequence[str], notes: list[str], **options: Any) -> pd.DataFrame:
+    """The table of a path in one of the accepted layouts; `options` are those of their readers."""
+    return LAYOUTS[recognise(source, accepted)].read(source, notes, **options)

@@ -6,7 +6,7 @@ import pathlib
 import pandas as pd
 
 from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
-from tffapps.data import held_out, images, manifest, published, standin, tissue, wilds
+from tffapps.data import held_out, images, layouts, manifest, published, standin, tissue
 from tffapps.data.unreadable import readable
 from tffapps.fedsda import FedsdaSettings
 
@@ -66,12 +66,14 @@ def load(flags: Flags) -> PatchPool:
     settings, notes = flags[FedsdaSettings], list[str]()
     source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(settings)
     name, truth = source.stem, None
-    if source.suffix.lower() == ".csv" or source.is_file():
-        table = manifest.load(source, notes)
+    layout = layouts.recognise(source, ("manifest", "wilds", "centres"))
+    if layout == "manifest":
+        table = layouts.read(source, (layout,), notes)
         manifest.check(table)
         table = held_out.with_test(table, source, notes)
     else:
-        table = wilds.read(source, train=settings.train_share or None)
+        share = {"train": settings.train_share} if settings.train_share else {}
+        table = layouts.read(source, (layout,), notes, **share)
         name = STANDIN if standin.is_standin(source) else source.resolve().name
         truth = tissue.true_stains(source) if (source / tissue.STAINS).is_file() else None
     table, rejected = readable(table, "patches")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
-from tffapps.data import artists, made, manifest, painters, standin
+from tffapps.data import artists, layouts, made, manifest, painters, standin
 from tffapps.fedstyle import FedStyleSettings, FedStyleStandinSettings, FedStyleStudySettings
 
 SINGLE = "single"  # one artist, one client
@@ -66,7 +66,8 @@ def load(flags: Flags) -> Pool:
 
     across = flags[Common].across_sites
     source = pathlib.Path(flags[Common].data) if flags[Common].data else _painted(flags[FedStyleStandinSettings])
-    table, notes = artists.read_public(source) if across else artists.read(source)
+    notes: list[str] = []
+    table = layouts.read(source, ("artists",), notes, public=across)
     table, rejected = readable(table, "pictures")
     if not across:
         notes += artists.few(table)
