@@ -209,7 +209,7 @@ MISTAKES = {
     "too many when one is left out": (
         ["--min-clients", "2", "--leave-out"], "--min-clients 2: there are only 1 clients",
     ),
-    "no such data": (["--data", "nowhere"], "nowhere: no such folder; lay the patches out as"),
+    "no such data": (["--data", "nowhere"], "nowhere: no such file or folder"),
     "no such weights": (["--weights", "nothing.h5"], "--weights: nothing.h5: no such file"),
     "no such VGG": (
         ["--ccst-weights", "nothing.h5"], "--ccst-weights: nothing.h5: no such file",
