@@ -3,7 +3,6 @@
 # The same command goes on where it was interrupted.
 set -eu
 cd "$(dirname "$0")"
-all="plfl fedsda fnst fedstyle fedtransfer"
 
 usage="bash run_all.sh [--profile smoke|demo|paper] [--only plfl,fnst] [--results FOLDER]"
 refuse() {
@@ -11,7 +10,7 @@ refuse() {
   exit 2
 }
 
-profile=demo only=$all results=results
+profile=demo only= results=results
 while [ $# -gt 0 ]; do
   case $1 in
     --profile=* | --only=* | --results=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
@@ -19,7 +18,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     -h | --help)
       echo "$usage"
-      echo "  systems: ${all// /, }; classify, plain federated classification, if --only names it"
+      echo "  systems: those of the five papers; --only names any that \`tffapps --help\` lists"
       exit 0
       ;;
     --profile | --only | --results) [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1 needs a value" ;;
@@ -33,14 +32,17 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 case $profile in smoke | demo | paper) ;; *) refuse "--profile $profile: choose smoke, demo or paper" ;; esac
-for app in $only; do
-  case " $all classify " in *" $app "*) ;; *) refuse "--only $app: choose from ${all// /, }, classify" ;; esac
-done
 
 . scripts/setup.sh requirements.txt
-"$PYTHON" -m tffapps.doctor
+systems=$("$PYTHON" -m tffapps.systems) # a line of those that are played, a line of the others
+papers=${systems%%$'\n'*} all=${systems//$'\n'/ }
 for app in $only; do
+  case " $all " in *" $app "*) ;; *) refuse "--only $app: choose from ${all// /, }" ;; esac
+done
+
+"$PYTHON" -m tffapps.doctor
+for app in ${only:-$papers}; do
   echo "== $app"
-  "$PYTHON" -m "tffapps.$app" --profile "$profile" --results "$results"
+  "$PYTHON" -m tffapps "$app" --profile "$profile" --results "$results"
 done
 "$PYTHON" -m tffapps.report --summary --results "$results"

@@ -51,6 +51,7 @@ def main() -> None:
 def _measure(options: argparse.Namespace) -> dict:
     import numpy as np
     import tensorflow as tf
+    from tffapps.federated.training import train
 
     from models import classifiers
     from tffapps.engine import open_engine
@@ -58,7 +59,6 @@ def _measure(options: argparse.Namespace) -> dict:
     from tffapps.federated.fedproto import FedProto
     from tffapps.federated.round import build_round
     from tffapps.federated.task import Task, cross_entropy
-    from tffapps.federated.training import train
     from tffapps.runs import Run
 
     count, side = options.child, options.size

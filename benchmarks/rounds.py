@@ -10,6 +10,7 @@ results/benchmarks/rounds.csv.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -159,7 +160,7 @@ class _federation:
         self._engine = open_engine(name)
         self._model, self._batches = model, batches
         bounds = [count * index // clients for index in range(clients + 1)]
-        self._parts = [slice(low, high) for low, high in zip(bounds, bounds[1:])]
+        self._parts = [slice(low, high) for low, high in itertools.pairwise(bounds)]
 
     def __enter__(self):
         engine = self._engine.__enter__()
@@ -168,7 +169,7 @@ class _federation:
 
     def _play(self, number: int) -> None:
         datasets = [self._batches(part, number * 1000 + index) for index, part in enumerate(self._parts)]
-        self._state, _, _ = self._round.next(self._state, list(range(len(self._parts))), datasets)
+        self._state = self._round.next(self._state, list(range(len(self._parts))), datasets).state
 
     def __exit__(self, *error) -> None:
         self._engine.__exit__(*error)

@@ -78,7 +78,7 @@ def _sites(data: pathlib.Path, folder: pathlib.Path) -> Iterator[list[str]]:
     from tffapps.data import manifest
     from tffapps.site import certs
 
-    names = sorted(set(manifest.load(data).client))
+    names = sorted(set(manifest.load(data, []).client))
     certs.write(folder / "certificates", names)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with contextlib.ExitStack() as stack:
@@ -121,21 +121,20 @@ def _measure(options: argparse.Namespace) -> dict:
     from models import classifiers
     from models.initialise import seed_weights
     from tffapps.data import manifest as manifests
-    from tffapps.data import pipeline
+    from tffapps.data import pipeline, published
     from tffapps.engine import addresses, open_engine
-    from tffapps.engine.doorway import Certificates
     from tffapps.federated.cohort import Client, play, stream
     from tffapps.federated.fedavg import FedAvg
     from tffapps.federated.round import build_round
     from tffapps.federated.task import Task, cross_entropy
-    from tffapps.site import published
+    from tffapps.wire.certificates import Certificates
 
     tf.get_logger().setLevel("FATAL")
     begin = time.perf_counter()
     sites = addresses(options.one)
     certificates = Certificates(**_files(options.certificates, "coordinator")) if sites else None
     with open_engine(options.one, certificates) as engine:
-        table = published.manifest(engine.sites) if sites else manifests.load(_images(options.images))
+        table = published.manifest(engine.sites, []) if sites else manifests.load(_images(options.images), [])
         classes = manifests.classes(table)
         training = table[table.split == "train"]
 

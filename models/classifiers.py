@@ -13,15 +13,17 @@ from typing import Any
 
 import tensorflow as tf
 
+from models.graph import output_of
 from models.initialise import seed_weights
 from models.names import APPLICATIONS, HEADS, NAMES, check_head, check_name
 from models.resnet import resnet18_features
 from models.tiny import tiny_features
 
-__all__ = ["HEADS", "NAMES", "base_of", "build", "check_name", "split_base"]
+__all__ = ["HEADS", "NAMES", "base_of", "build", "check_name", "head_on", "split_base"]
 
 layers = tf.keras.layers
 
+HEAD_FILTERS, HEAD_KERNELS = 128, (1, 3)  # of the head "conv"
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STDDEV = (0.229, 0.224, 0.225)
 
@@ -51,20 +53,24 @@ def build(
 
     images = layers.Input(tuple(input_shape), name="images")
     features = layers.Activation("linear", name="features")(_backbone(name, _preprocess(name, images)))
-    embedding = _embedding(head, features)
-    if dropout:
-        embedding = layers.Dropout(dropout, seed=seed, name="dropout")(embedding)
-    probabilities = layers.Dense(classes, activation="softmax", name="classifier")(embedding)
-    model = tf.keras.Model(images, probabilities, name=name)
+    model = tf.keras.Model(images, head_on(features, head, classes, dropout, seed), name=name)
     seed_weights(model, seed)
     if not trainable_base:
         base_of(model).trainable = False
     return model
 
 
+def head_on(features: Any, head: str, classes: int, dropout: float = 0.0, seed: int = 0) -> Any:
+    """Feature map → probabilities, by a head of HEADS."""
+    embedding = _embedding(head, features)
+    if dropout:
+        embedding = layers.Dropout(dropout, seed=seed, name="dropout")(embedding)
+    return layers.Dense(classes, activation="softmax", name="classifier")(embedding)
+
+
 def base_of(model: tf.keras.Model) -> tf.keras.Model:
     """Image → feature map, sharing the model's layers: freezing it freezes them in the model."""
-    return tf.keras.Model(model.input, model.get_layer("features").output, name=f"{model.name}_base")
+    return tf.keras.Model(model.input, output_of(model, "features"), name=f"{model.name}_base")
 
 
 def split_base(model: tf.keras.Model) -> tuple[tf.keras.Model, tf.keras.Model]:
@@ -114,6 +120,29 @@ def _backbone(name: str, x: Any) -> Any:
 
 
 def _embedding(head: str, features: Any) -> Any:
-    if head == "gap":
+    if head == "conv":
+        features = _conv_head(features)
+    if head in ("gap", "conv"):
         return layers.GlobalAveragePooling2D(name="embedding")(features)
     return layers.Dense(256, activation="relu", name="embedding")(layers.Flatten(name="flatten")(features))
+
+
+def _conv_head(x: Any) -> Any:
+    """A small network of its own for features of a middle layer, which a mean over places would blur.
+
+    First fewer channels, then what lies side by side: on DenseNet's 1,024 channels that is 0.28 M parameters and not
+    the 1.2 M of the second step alone.
+    """
+    for number, size in enumerate(HEAD_KERNELS, start=1):
+        x = layers.Conv2D(
+            HEAD_FILTERS,
+            size,
+            padding="same",
+            use_bias=False,
+            kernel_initializer="he_normal",
+            name=f"head_conv{number}",
+        )(x)
+        # 0.9: a head is trained in few steps, too few for Keras's 0.99 to forget the initial statistics.
+        x = layers.BatchNormalization(momentum=0.9, name=f"head_norm{number}")(x)
+        x = layers.ReLU(name=f"head_relu{number}")(x)
+    return x

@@ -1,9 +1,10 @@
 """InceptionV3 as a ruler: the 2048 pooled features between which FID and KID are measured.
 
-Published values of those use ImageNet weights. With random weights an untrained BatchNorm passes everything
-on unchanged, and after fifty layers all images look the same (features vary by 1e-4). Random weights are
-therefore calibrated: the BatchNorm statistics are set to those of a fixed batch of drawn noise, from white to
-cloudy. Such features do tell sets of images apart, but their values compare with no one else's.
+Published values are of the network of 2015 (`models.inception_fid`): a file of its weights is told by its names.
+Keras's InceptionV3 with ImageNet weights is another network, and gives other values. With random weights an untrained
+BatchNorm passes everything on unchanged, and after fifty layers all images look the same (features vary by 1e-4).
+Random weights are therefore calibrated: the BatchNorm statistics are set to those of a fixed batch of drawn noise, from
+white to cloudy. Such features do tell sets of images apart, but their values compare with no one else's.
 """
 
 from __future__ import annotations
@@ -13,16 +14,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from models.weights import WeightsError, check_shapes, fill, keras_file
+from models import inception_fid
+from models.weight_sources import imagenet_file
+from models.weights import WeightsError, check_shapes, fill
 
 layers = tf.keras.layers
 
-# folder on the server, file and MD5 as keras.applications.inception_v3 has them
-IMAGENET = (
-    "inception_v3",
-    "inception_v3_weights_tf_dim_ordering_tf_kernels_notop.h5",
-    "bcbd6486424b2319ff4ef7d526e38f63",
-)
 SMALLEST = 75  # pixels on a side, below which nothing is left to pool
 CALIBRATION_IMAGES = 64
 
@@ -31,18 +28,22 @@ def build(weights: str = "random", size: int = 299, seed: int = 0) -> tuple[tf.k
     """The network, what tables call its weights, and the SHA-256 of their file (None for random ones).
 
     It takes float32 RGB images in [0,1] of any size, resized bilinearly to `size` inside, and gives (n, 2048).
-    `weights` is "random" (decided by `seed` alone), "imagenet" or a file of InceptionV3's weights, with or
-    without its top. Raises `WeightsError` for files that do not fit.
+    `weights` is "random" (decided by `seed` alone), "imagenet", a file of InceptionV3's weights, with or without its
+    top, or a file of FID's own network: tables then call it "fid2015:NAME", and a `size` of 299 gives published values.
+    Raises `WeightsError` for files that do not fit.
     """
     if size < SMALLEST:
         raise ValueError(f"size {size}: InceptionV3 needs images of at least {SMALLEST}x{SMALLEST} pixels")
+    if weights not in ("random", "imagenet") and inception_fid.holds(Path(weights)):
+        published, sha256 = inception_fid.build(Path(weights), size)
+        return published, f"fid2015:{Path(weights).name}", sha256
     images = layers.Input((None, None, 3), name="images")
     resized = layers.Resizing(size, size, interpolation="bilinear", name="resize")(images)
     scaled = layers.Rescaling(2.0, -1.0, name="rescale")(resized)
     network = tf.keras.applications.InceptionV3(include_top=False, weights=None, input_tensor=scaled)
     features = layers.GlobalAveragePooling2D(name="features")(network.output)
     model = tf.keras.Model(images, features, name="inceptionv3")
-    used = fill(model, weights, seed, lambda: keras_file(*IMAGENET), _fitting)
+    used = fill(model, weights, seed, lambda: imagenet_file("inceptionv3"), _fitting)
     if used.kind == "random":
         _calibrate(model, size)
     model.trainable = False

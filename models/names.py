@@ -4,13 +4,37 @@ from __future__ import annotations
 
 APPLICATIONS = ("mobilenetv2", "densenet121", "densenet169", "densenet201")  # built by keras.applications
 NAMES = (*APPLICATIONS, "resnet18", "tiny")
-HEADS = ("gap", "flatten256")
+HEADS = ("gap", "flatten256", "conv")
+NORMS = ("batch", "group", "frozen")  # what becomes of BatchNorm above a cut
+HEAD, ALL = "head", "all"  # cuts that every network has: below its head, and none
+# network → where else it may be cut: the name of the cut, and the layer whose output crosses it
+CUTS: dict[str, dict[str, str]] = {
+    "mobilenetv2": {f"block_{block}_add": f"block_{block}_add" for block in (2, 5, 9, 12, 15)},
+    **{name: {f"pool{stage}_pool": f"pool{stage}_pool" for stage in (2, 3, 4)} for name in APPLICATIONS[1:]},
+    "resnet18": {f"layer{stage}": f"stage{stage}_block2_relu" for stage in (1, 2, 3)},
+    "tiny": {f"block{block}_pool": f"block{block}_pool" for block in (1, 2)},
+}
 GENERATORS = ("unet", "hd")  # of images from labels: pix2pix and pix2pixHD
 
 
 def check_name(name: str) -> None:
     if name not in NAMES:
         raise ValueError(f"model {name}: unknown; choose one of {', '.join(NAMES)}")
+
+
+def cuts_of(name: str) -> tuple[str, ...]:
+    """Where a network may be cut, from the last place to the first."""
+    return (HEAD, *reversed(CUTS[name]), ALL)
+
+
+def check_cut(name: str, stage: str) -> None:
+    if stage not in cuts_of(name):
+        raise ValueError(f"cut {stage}: {name} has none of that name; choose one of {', '.join(cuts_of(name))}")
+
+
+def check_norm(norm: str) -> None:
+    if norm not in NORMS:
+        raise ValueError(f"norm {norm}: unknown; choose one of {', '.join(NORMS)}")
 
 
 def check_head(head: str) -> None:

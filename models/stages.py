@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from models.graph import output_of
+
 _DENSE_BLOCKS = {"densenet121": (6, 12, 24, 16), "densenet169": (6, 12, 32, 32), "densenet201": (6, 12, 48, 32)}
 
 # name → the layer that each stage ends with: dense blocks, and elsewhere all that has one resolution
@@ -35,7 +37,7 @@ def stages_of(model: tf.keras.Model) -> tuple[str, ...]:
 def outputs(model: tf.keras.Model, names: Sequence[str]) -> list[Any]:
     """The Keras tensors that the named layers end in."""
     # By hand for an input: Sequential models do not list it among their layers.
-    return [model.input if name in model.input_names else model.get_layer(name).output for name in names]
+    return [model.input if name in model.input_names else output_of(model, name) for name in names]
 
 
 def segments(model: tf.keras.Model, names: Sequence[str]) -> list[tf.keras.Model]:

@@ -6,7 +6,8 @@ Layers are called as in the literature on style, one for each step, so that any 
 (`taps`). `width` is the number of filters of the first block: 64 is VGG-19, fewer suit small machines.
 
 What "preprocess" does depends on the weights, so `load` sets it; load before anything traces the network.
-  - ImageNet's weights and files: as those were trained, x · 255, blue first, minus the mean colour;
+  - ImageNet's weights and Keras's files: as those were trained, x · 255, blue first, minus the mean colour;
+  - files with torchvision's names: (x − mean) / deviation, red first, as torchvision's were trained;
   - random weights (He normal): x · 2 − 1, with which activations of every layer stay near unit scale.
 """
 
@@ -19,8 +20,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from models.classifiers import IMAGENET_MEAN, IMAGENET_STDDEV
 from models.initialise import seed_weights
-from models.weights import WeightsError, WeightsUsed, check_shapes, fill, keras_file
+from models.weight_sources import imagenet_file
+from models.weights import WeightsError, WeightsUsed, check_shapes, fill
 
 layers = tf.keras.layers
 
@@ -28,8 +31,6 @@ CONVOLUTIONS = (2, 2, 4, 4, 4)  # in each block
 WIDTHS = (1, 2, 4, 8, 8)  # filters of each block, in multiples of the first's
 WIDTH = 64
 MEAN_BGR = (103.939, 116.779, 123.68)  # of ImageNet, as in Caffe's preprocessing
-# folder on the server, file and MD5 as keras.applications.vgg19 has them
-IMAGENET = ("vgg19", "vgg19_weights_tf_dim_ordering_tf_kernels_notop.h5", "253f8cb515780f3b799900260a226db6")
 
 
 def _names() -> tuple[str, ...]:
@@ -64,12 +65,15 @@ def build(
 
 
 def load(model: tf.keras.Model, weights: str, seed: int = 0) -> WeightsUsed:
-    """Gives a model of `build` its weights: "random", "imagenet" or a file's like Keras's own; `sha256` is the file's.
+    """Gives a model of `build` its weights: "random", "imagenet" or a file's; `sha256` is the file's.
 
-    Of a file the layers that the model has are used. After a WeightsError the model is as it was.
+    Files are Keras's .h5, our .npz, and .pth, .safetensors or .npz with torchvision's names. Of a file the layers that
+    the model has are used. After a WeightsError the model is as it was.
     """
     used = fill(model, weights, seed, lambda: _imagenet_file(model), _fitting)
-    model.get_layer("preprocess").caffe = used.kind != "random"
+    preprocess = model.get_layer("preprocess")
+    preprocess.torch = used.names == "torchvision"
+    preprocess.caffe = used.kind != "random" and not preprocess.torch
     return used
 
 
@@ -83,33 +87,36 @@ def frozen(model: tf.keras.Model) -> tf.keras.Model:
 
     def copy(layer: tf.keras.layers.Layer) -> tf.keras.layers.Layer:
         if isinstance(layer, layers.Conv2D):
-            return FixedConvolution(*layer.get_weights(), name=layer.name)
+            kernel, bias = layer.get_weights()
+            return FixedConvolution(kernel, bias, padding=layer.padding, name=layer.name)
         return type(layer).from_config(layer.get_config())
 
     return tf.keras.models.clone_model(model, clone_function=copy)
 
 
 class Preprocess(tf.keras.layers.Layer):
-    def __init__(self, caffe: bool = False, **arguments: Any) -> None:
+    def __init__(self, caffe: bool = False, torch: bool = False, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.caffe = caffe
+        self.caffe, self.torch = caffe, torch
 
     def call(self, images: tf.Tensor) -> tf.Tensor:
+        if self.torch:
+            return (images - IMAGENET_MEAN) / IMAGENET_STDDEV
         return images[..., ::-1] * 255.0 - MEAN_BGR if self.caffe else images * 2.0 - 1.0
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "caffe": self.caffe}
+        return {**super().get_config(), "caffe": self.caffe, "torch": self.torch}
 
 
 class FixedConvolution(tf.keras.layers.Layer):
-    """What a Conv2D of `build` does, with constants for weights."""
+    """What a Conv2D without strides does, with constants for weights."""
 
-    def __init__(self, kernel: np.ndarray, bias: np.ndarray, **arguments: Any) -> None:
+    def __init__(self, kernel: np.ndarray, bias: np.ndarray, padding: str = "same", **arguments: Any) -> None:
         super().__init__(**arguments)
-        self._kernel, self._bias = tf.constant(kernel), tf.constant(bias)
+        self._kernel, self._bias, self._padding = tf.constant(kernel), tf.constant(bias), padding.upper()
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return tf.nn.bias_add(tf.nn.conv2d(x, self._kernel, strides=1, padding="SAME"), self._bias)
+        return tf.nn.bias_add(tf.nn.conv2d(x, self._kernel, strides=1, padding=self._padding), self._bias)
 
 
 def _layer(name: str, width: int) -> tf.keras.layers.Layer:
@@ -128,7 +135,7 @@ def _imagenet_file(model: tf.keras.Model) -> Path:
             f"imagenet: those weights are for width {WIDTH}, this network has {width};"
             f" choose width {WIDTH}, random weights or a file of that width"
         )
-    return keras_file(*IMAGENET)
+    return imagenet_file("vgg19")
 
 
 def _fitting(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -> tuple[str, int]:

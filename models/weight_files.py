@@ -1,147 +1,124 @@
-"""Reading weights out of files, as arrays in the order of `model.weights`. Nothing here changes a model.
+"""Reading weights out of files, as arrays in the order of `model.weights`. Nothing here changes a model or runs code.
 
-Three kinds of file are read, told apart by their content and not by their name:
+A file is told by its content, not by its name:
 
-    .h5   as Keras 2 writes it and keras.applications distributes it: layers listed in order
-    .h5   as Keras writes it under the name *.weights.h5: layers found by kind and number (conv2d_7)
-    .npz  as `models.weights.save_npz` writes it: arrays named 0000, 0001, …
+    HDF5 signature             Keras's .h5 (`models.h5_file`)
+    a zip of *.npy             .npz: arrays named 0000, 0001, … are `models.weights.save_npz`'s, in the model's order;
+                               torchvision's names (layer1.0.conv1.weight, …) are ResNet-18's, DenseNet's or VGG-19's,
+                               kernels as Keras has them: height × width × in × out
+    a zip with a data.pkl      PyTorch's .pth or .pt (`models.torch_file`), torchvision's names, kernels as PyTorch has
+                               them: out × in × height × width
+    a length, then a brace     .safetensors (`models.safetensors_file`), the same names and order as .pth
 """
 
 from __future__ import annotations
 
-import re
+import contextlib
 import zipfile
-import zlib
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import h5py
 import numpy as np
 import tensorflow as tf
 
-LAYER_FOLDERS = ("_layer_checkpoint_dependencies", "layers")  # where Keras 2.14 and Keras 3 keep the layers
-# What a damaged file makes h5py, zipfile and NumPy raise.
-_DAMAGE = (
-    OSError,
-    KeyError,
-    ValueError,
-    RuntimeError,
-    EOFError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+from models import h5_file, npz_file, safetensors_file, torch_file, torchvision_names
+from models.named_arrays import check_finite
+from models.stored import DAMAGE, Stored, WeightsError, unreadable
+
+__all__ = ["Contents", "State", "WeightsError", "opened_state", "read_arrays", "read_npz"]
+
+KINDS = "an .h5, .npz, .pth or .safetensors file"
 
 
-class WeightsError(ValueError):
-    """Weights that cannot be used; the message is one line that names the file and the way out."""
+class Contents(NamedTuple):
+    arrays: list[np.ndarray]  # in the order of `model.weights`; those the model has no layer for come last
+    names: str  # whose conventions the weights were trained under: "keras" or "torchvision"
 
 
-def read_arrays(path: Path, model: tf.keras.Model) -> list[np.ndarray]:
-    """The file's arrays in the order of `model.weights`; arrays the model has no layer for come last."""
-    if not path.exists():
-        raise WeightsError(f"{path}: no such file; --weights takes imagenet, random or an .h5 or .npz file")
-    if path.is_dir():
-        raise WeightsError(f"{path}: is a folder; --weights takes imagenet, random or an .h5 or .npz file")
+class State(NamedTuple):
+    """Arrays by name, to be read while the file is open."""
+
+    arrays: dict[str, Stored]
+    torch_order: bool  # whether kernels are out × in × height × width
+
+
+def read_arrays(path: Path, model: tf.keras.Model) -> Contents:
+    _check_there(path)
     try:
         if h5py.is_hdf5(path):
-            with h5py.File(path, "r") as file:
-                arrays = _from_h5(path, file, model)
-        elif zipfile.is_zipfile(path):
-            arrays = read_npz(path)
+            contents = Contents(h5_file.read(path, model), "keras")
         else:
-            # Opened only for the reason it cannot be read, if there is one (permissions, an I/O error).
-            path.open("rb").close()
-            raise WeightsError(f"{path}: neither HDF5 (.h5) nor NumPy (.npz), or cut short; fetch it again")
+            with opened_state(path) as state:
+                if _is_list(state):
+                    contents = Contents(_listed(state), "keras")
+                else:
+                    arrays = torchvision_names.ordered(path, state.arrays, model, torch_order=state.torch_order)
+                    contents = Contents(arrays, "torchvision")
     except WeightsError:
         raise
-    except _DAMAGE as error:
-        raise _unreadable(path, error) from error
-    for array in arrays:
-        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
-            raise WeightsError(f"{path}: holds values that are not finite numbers; fetch or train it again")
-    return arrays
+    except DAMAGE as error:
+        raise unreadable(path, error) from error
+    check_finite(path, contents.arrays)
+    return contents
 
 
 def read_npz(path: Path) -> list[np.ndarray]:
     """The arrays of a file written by `models.weights.save_npz`, in order."""
+    with opened_state(path) as state:
+        if not _is_list(state):
+            raise WeightsError(f"{path}: not a list of weights; expected an .npz written by save_npz")
+        return _listed(state)
+
+
+@contextlib.contextmanager
+def opened_state(path: Path) -> Iterator[State]:
+    """The named arrays of an .npz, PyTorch's or .safetensors file. What is wrong with it is a `WeightsError`."""
+    _check_there(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            keys = sorted(file.files)
-            if keys != [f"{index:04d}" for index in range(len(keys))]:
-                raise WeightsError(f"{path}: not a list of weights; expected an .npz written by save_npz")
-            return [file[key] for key in keys]
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                if torch_file.is_torch(archive):
+                    yield State(torch_file.read(path, archive), True)
+                elif npz_file.is_npz(archive):
+                    yield State(npz_file.read(path, archive), False)
+                else:
+                    raise WeightsError(f"{path}: a zip file that holds no arrays; expected {KINDS}")
+        elif safetensors_file.is_safetensors(path):
+            with path.open("rb") as file:
+                yield State(safetensors_file.read(path, file), True)
+        else:
+            raise WeightsError(_unknown(path))
     except WeightsError:
         raise
-    except _DAMAGE as error:
-        raise _unreadable(path, error) from error
+    except DAMAGE as error:
+        raise unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: BaseException) -> WeightsError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return WeightsError(f"{path}: cannot be read as Keras or NumPy weights ({reason}); fetch it again")
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        raise WeightsError(f"{path}: no such file; --weights takes imagenet, random or {KINDS}")
+    if path.is_dir():
+        raise WeightsError(f"{path}: is a folder; --weights takes imagenet, random or {KINDS}")
 
 
-def _from_h5(path: Path, file: Any, model: tf.keras.Model) -> list[np.ndarray]:
-    root = file.get("model_weights", file)  # a saved model, or its weights alone
-    if _has_attribute(root, "layer_names"):
-        return [
-            np.asarray(root[layer][weight])
-            for layer in _attribute(root, "layer_names")
-            for weight in _attribute(root[layer], "weight_names")
-        ]
-    for folder in LAYER_FOLDERS:
-        if folder in file:
-            return _by_kind_and_number(path, file[folder], model)
-    raise WeightsError(f"{path}: an HDF5 file, but not one of Keras weights; expected those of {model.name}")
+def _unknown(path: Path) -> str:
+    with path.open("rb") as file:
+        start = file.read(len(torch_file.LEGACY))
+    if start == torch_file.LEGACY:
+        return (
+            f"{path}: a PyTorch file of the kind before version 1.6, which is not read;"
+            " save it again with a newer one: torch.save(torch.load(…), …)"
+        )
+    if start[:1] == b"\x80":
+        return f"{path}: a bare pickle, which is not read; expected {KINDS}"
+    return f"{path}: neither HDF5 (.h5) nor NumPy (.npz), PyTorch (.pth) or safetensors, or cut short; fetch it again"
 
 
-def _has_attribute(group: Any, name: str) -> bool:
-    return name in group.attrs or f"{name}0" in group.attrs
+def _is_list(state: State) -> bool:
+    return not state.torch_order and sorted(state.arrays) == [f"{index:04d}" for index in range(len(state.arrays))]
 
 
-def _attribute(group: Any, name: str) -> list[str]:
-    """A list of names, which Keras cuts into name0, name1, … where HDF5's limit on attributes asks for it."""
-    parts = [group.attrs[name]] if name in group.attrs else []
-    while f"{name}{len(parts)}" in group.attrs:
-        parts.append(group.attrs[f"{name}{len(parts)}"])
-    return [text.decode() if isinstance(text, bytes) else str(text) for part in parts for text in part]
-
-
-def _by_kind_and_number(path: Path, folder: Any, model: tf.keras.Model) -> list[np.ndarray]:
-    arrays: list[np.ndarray] = []
-    found = set()
-    seen: Counter[str] = Counter()
-    in_backbone = True
-    for layer in model.layers:
-        kind = _snake_case(type(layer).__name__)
-        name = f"{kind}_{seen[kind]}" if seen[kind] else kind
-        seen[kind] += 1
-        in_backbone = in_backbone and layer.name != "features"
-        if not layer.weights:
-            continue
-        if layer.name in folder:  # later versions of Keras 3 go by the layers' own names
-            name = layer.name
-        if name in folder:
-            found.add(name)
-            arrays += _variables(folder[name])
-        elif in_backbone:
-            raise WeightsError(f"{path}: not the weights of {model.name}; it has no {name} for layer {layer.name}")
-    for name in folder:
-        if name not in found:
-            arrays += _variables(folder[name])
-    return arrays
-
-
-def _variables(group: Any) -> list[np.ndarray]:
-    if "vars" not in group:
-        return []
-    return [np.asarray(group["vars"][key]) for key in sorted(group["vars"], key=int)]
-
-
-def _snake_case(name: str) -> str:
-    """Conv2D → conv2d, BatchNormalization → batch_normalization: the spelling inside *.weights.h5 files."""
-    name = re.sub(r"\W+", "", name)
-    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
-    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+def _listed(state: State) -> list[np.ndarray]:
+    return [state.arrays[key].read() for key in sorted(state.arrays)]

@@ -16,7 +16,7 @@ What the tables leave open:
 from __future__ import annotations
 
 import math
-from typing import Union
+from typing import TypeAlias
 
 import tensorflow as tf
 
@@ -34,7 +34,7 @@ CUTOUT_FILLS = (0.5, 0.0)  # "a solid gray or a solid black": each half of the t
 
 _AFFINE, _WEAK, _STRONG = 0, 1, 2  # three streams of random numbers from one seed
 
-Number = Union[float, tf.Tensor]
+Number: TypeAlias = float | tf.Tensor
 
 
 def affine(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

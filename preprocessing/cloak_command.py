@@ -22,7 +22,7 @@ NAME = "cloak"
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 no image could be read, 2 wrong use, 3 stopped halfway."""
     options = _parser().parse_args(arguments)
-    return command.run(NAME, _run, options, options.out)
+    return command.run(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

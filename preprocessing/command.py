@@ -1,35 +1,23 @@
-"""What the commands of this package have in common: exit statuses, error lines, flags."""
+"""What the commands of this package have in common: how they end, and flags."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 
-from preprocessing.files import UserError
+from preprocessing import guard
 
 
-def run(name: str, work: Callable[[argparse.Namespace], int], options: argparse.Namespace, target: Path) -> int:
-    """Does the work. The exit status: the work's own, 2 for wrong use, 3 when it was stopped halfway."""
-    try:
-        return work(options)
-    except UserError as error:
-        return say(name, f"error: {error}", 2)
-    except BrokenProcessPool:
-        return say(name, "stopped: a process was killed, perhaps for want of memory; try fewer --workers", 3)
-    except OSError as error:  # reading is never the cause: a file that cannot be read is rejected, or a UserError
-        return say(name, f"stopped: cannot write {error.filename or target}: {error.strerror}", 3)
-    except KeyboardInterrupt:
-        return say(name, "stopped by the user; run the same command again", 3)
+def run(name: str, work: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Does the work of `preprocessing.<name>`; returns the exit status."""
+    program = f"preprocessing.{name}"
+    return guard.guarded(program, lambda: work(options), "stopped by Ctrl-C; run the same command again")
 
 
 def say(name: str, text: str, status: int) -> int:
     """A line on stderr, and the status given."""
-    print(f"preprocessing.{name}: {text}", file=sys.stderr)
-    return status
+    return guard.say(f"preprocessing.{name}", text, status)
 
 
 def positive(text: str) -> int:

@@ -1,22 +1,15 @@
-"""Which files a folder holds, and files that are either whole or not there."""
+"""Which files a folder holds: listed, read, written."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
+
+from preprocessing.errors import Rejected, UserError
+from preprocessing.whole_files import replacing
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
-
-
-class UserError(Exception):
-    """What the user gave is wrong; the text says what and how to put it right."""
-
-
-class Rejected(Exception):
-    """The image cannot be used. The text says why: "what is wrong: what was measured, and the limit"."""
 
 
 def list_files(source: Path, target: Path) -> list[Path]:
@@ -79,22 +72,5 @@ def read_image(path: Path) -> bytes:
 
 
 def write(path: Path, contents: bytes) -> None:
-    with replacing(path) as file:
+    with replacing(path, "wb") as file:
         file.write(contents)
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file beside `path` that takes its place when the block ends without an error; an OSError names `path`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except OSError as error:
-        error.filename = str(path)
-        raise
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

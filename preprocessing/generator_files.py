@@ -29,7 +29,8 @@ from models import pix2pix
 from models.pix2pix import Architecture
 from models.pix2pix_weights import name_of, weights_of
 from preprocessing import npz
-from preprocessing.files import Rejected, write
+from preprocessing.errors import Rejected
+from preprocessing.files import write
 from preprocessing.pix2pix_settings import PRECISIONS
 
 MAX_BYTES = 2**30  # of a whole file, unpacked: pix2pixHD at width 64 has 730 million

@@ -63,7 +63,8 @@ def positions(height: int, width: int) -> tuple[int, ...]:
 
 def fingerprint(encoder: tf.keras.Model) -> str:
     """SHA-256 of all that Gram matrices depend on: weights as far as the last of LAYERS, and the preprocessing."""
-    known = hashlib.sha256(str(encoder.get_layer("preprocess").caffe).encode())
+    preprocess = encoder.get_layer("preprocess")
+    known = hashlib.sha256(str("torch" if preprocess.torch else preprocess.caffe).encode())
     for layer in encoder.layers:
         for array in layer.get_weights():
             known.update(np.ascontiguousarray(array, "<f4").tobytes())

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from preprocessing import command, style_inputs
-from preprocessing.files import Rejected, UserError, make_writable
+from preprocessing.errors import Rejected, UserError
+from preprocessing.files import make_writable
 from preprocessing.parser import Parser
 
 NAME = "gram"
@@ -16,7 +17,7 @@ NAME = "gram"
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 no image could be read, 2 wrong use, 3 stopped halfway."""
     options = _parser().parse_args(arguments)
-    return command.run(NAME, _run, options, options.out)
+    return command.run(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

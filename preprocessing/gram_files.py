@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from preprocessing import npz
-from preprocessing.files import Rejected, write
+from preprocessing.errors import Rejected
+from preprocessing.files import write
 from preprocessing.style_settings import LAYERS
 
 MULTIPLES = (1, 2, 4, 8, 8)  # channels of LAYERS, in multiples of the width

@@ -8,7 +8,7 @@ import zlib
 import cv2
 import numpy as np
 
-from preprocessing.files import Rejected
+from preprocessing.errors import Rejected
 
 
 def decode(contents: bytes, flag: int) -> np.ndarray:

@@ -28,7 +28,7 @@ import cv2
 import numpy as np
 
 from preprocessing import image_bytes
-from preprocessing.files import Rejected
+from preprocessing.errors import Rejected
 from preprocessing.knee_settings import CONTRASTS, KneeRejected, KneeSettings
 
 __all__ = [

@@ -20,7 +20,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from preprocessing import command
-from preprocessing.files import SUFFIXES, Rejected, as_png, check_distinct, list_files, make_writable, read_image, write
+from preprocessing.errors import Rejected
+from preprocessing.files import SUFFIXES, as_png, check_distinct, list_files, make_writable, read_image, write
 from preprocessing.knee_settings import CONTRASTS, KneeRejected, KneeSettings
 from preprocessing.parallel import process_pool
 from preprocessing.parser import Parser
@@ -41,7 +42,7 @@ class _Job:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 done with no image accepted, 2 wrong use, 3 stopped halfway."""
     options = _parser().parse_args(arguments)
-    return command.run(NAME, _run, options, options.target)
+    return command.run(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

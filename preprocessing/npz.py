@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from preprocessing.files import Rejected
+from preprocessing.errors import Rejected
 
 TEXT_LENGTH = 200
 DAMAGE = (  # what NumPy and zipfile raise for a file that is not what it should be

@@ -24,7 +24,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from preprocessing.files import UserError, write
+from preprocessing.errors import UserError
+from preprocessing.files import write
 from preprocessing.patches_command import PatchSettings
 from preprocessing.slides import Slide
 

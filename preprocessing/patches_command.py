@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from preprocessing import command
-from preprocessing.files import UserError, make_writable, write
+from preprocessing.errors import UserError
+from preprocessing.files import make_writable, write
 from preprocessing.parser import Parser
 from preprocessing.progress import track
 
@@ -59,7 +60,7 @@ class PatchSettings:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 done but some slide could not be read or gave nothing, 2 wrong use, 3 stopped."""
     options = _parser().parse_args(arguments)
-    return command.run(NAME, _run, options, options.target)
+    return command.run(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

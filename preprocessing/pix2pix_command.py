@@ -13,7 +13,8 @@ from pathlib import Path
 
 from models.names import GENERATORS
 from preprocessing import command
-from preprocessing.files import Rejected, UserError, make_writable
+from preprocessing.errors import Rejected, UserError
+from preprocessing.files import make_writable
 from preprocessing.parser import Parser
 from preprocessing.pix2pix_settings import HD, PRECISIONS, Pix2PixSettings, settings_for
 
@@ -24,7 +25,7 @@ FILE = "generator.npz"
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 no pair could be read, 2 wrong use, 3 stopped halfway."""
     options = _parser().parse_args(arguments)
-    return command.run(NAME, _run, options, options.out)
+    return command.run(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,9 +16,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from preprocessing.files import UserError, replacing, write
+from preprocessing.errors import UserError
+from preprocessing.files import write
 from preprocessing.npz import DAMAGE
 from preprocessing.pix2pix import Losses, Pix2PixSettings, Training, generate
+from preprocessing.whole_files import replacing
 
 CHECKPOINT, TABLE, SAMPLES = "checkpoint.npz", "losses.csv", "samples"
 _ROWS = 4  # of a sheet
@@ -70,7 +72,7 @@ def sheet(training: Training) -> np.ndarray:
 
 
 def _save(training: Training, path: Path, fingerprint: str) -> None:
-    with replacing(path) as file:  # not by way of memory: optimisers make it three times the networks
+    with replacing(path, "wb") as file:  # not by way of memory: optimisers make it three times the networks
         np.savez(file, *training.state(), fingerprint=np.array(fingerprint))
 
 

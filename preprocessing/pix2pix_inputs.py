@@ -9,7 +9,8 @@ import cv2
 import numpy as np
 
 from preprocessing import image_bytes
-from preprocessing.files import Rejected, UserError, check_distinct, read_image
+from preprocessing.errors import Rejected, UserError
+from preprocessing.files import check_distinct, read_image
 from preprocessing.progress import track
 from preprocessing.style_inputs import list_images
 

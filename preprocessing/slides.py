@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 import tifffile
 
-from preprocessing.files import UserError
+from preprocessing.errors import UserError
 
 _CACHE_BYTES = 256 * 2**20  # decoded tiles kept: about two rows of a large slide's
 _TILE_PIXELS = 64 * 2**20  # a page stored in larger pieces is refused

@@ -21,16 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from preprocessing import command
-from preprocessing.files import (
-    Rejected,
-    UserError,
-    as_png,
-    check_distinct,
-    list_files,
-    make_writable,
-    read_image,
-    write,
-)
+from preprocessing.errors import Rejected, UserError
+from preprocessing.files import as_png, check_distinct, list_files, make_writable, read_image, write
 from preprocessing.parser import Parser
 from preprocessing.progress import track
 from preprocessing.stain_settings import METHODS, StainRejected, StainSettings
@@ -60,7 +52,7 @@ class _Row:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 done with no patch separated, 2 wrong use, 3 stopped halfway."""
     options = _parser().parse_args(arguments)
-    return command.run(NAME, _run, options, options.out)
+    return command.run(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

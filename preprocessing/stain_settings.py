@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from preprocessing.files import Rejected
+from preprocessing.errors import Rejected
 
 METHODS = ("vahadane", "macenko")
 

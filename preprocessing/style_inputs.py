@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from preprocessing import command
-from preprocessing.files import SUFFIXES, Rejected, UserError, read_image
+from preprocessing.errors import Rejected, UserError
+from preprocessing.files import SUFFIXES, read_image
 from preprocessing.progress import track
 from preprocessing.style_settings import LAYERS, MIN_SIDE
 

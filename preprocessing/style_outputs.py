@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preprocessing.files import UserError, make_writable, write
+from preprocessing.errors import UserError
+from preprocessing.files import make_writable, write
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from preprocessing import command, style_inputs, style_outputs
-from preprocessing.files import Rejected, UserError, check_distinct
+from preprocessing.errors import Rejected, UserError
+from preprocessing.files import check_distinct
 from preprocessing.parser import Parser
 from preprocessing.style_settings import INITS, OPTIMIZERS, StyleSettings, settings_for
 
@@ -21,7 +22,7 @@ NAME = "style_transfer"
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 done, 1 no image could be read, 2 wrong use, 3 stopped halfway."""
     options = _parser().parse_args(arguments)
-    return command.run(NAME, _run, options, options.out)
+    return command.run(NAME, _run, options)
 
 
 def _parser() -> argparse.ArgumentParser:

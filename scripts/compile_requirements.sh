@@ -3,7 +3,7 @@
 # One version of every package for all supported Pythons ("fewest"), so that numbers do not depend on the Python.
 set -eu
 cd "$(dirname "$0")/.."
-compile() { uv pip compile --quiet --universal --python-version 3.9 --fork-strategy fewest --no-header --no-annotate pyproject.toml "$@"; }
+compile() { uv pip compile --quiet --universal --python-version 3.10 --fork-strategy fewest --no-header --no-annotate pyproject.toml "$@"; }
 compile -o requirements.txt
 compile --extra dev -c requirements.txt -o requirements-dev.txt
 compile --extra gpu -c requirements.txt -o requirements-gpu.txt

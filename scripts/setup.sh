@@ -1,12 +1,12 @@
-# Makes .venv and installs pinned packages into it. Sourced, not run:
+# Makes .venv and installs pinned packages and the command `tffapps` into it. Sourced, not run:
 #   . scripts/setup.sh requirements.txt [more-requirements.txt …]
 # Does nothing when the pins have not changed. Afterwards $PYTHON is the environment's interpreter.
 # The interpreter to build it with can be named: TFFAPPS_PYTHON=/path/to/python3.10
 
 setup_fail() { echo "setup: $*" >&2; exit 2; }
 
-setup_usable() { # is $1 a Python 3.9–3.11 that can make virtual environments?
-  "$1" -c 'import sys, venv, ensurepip; sys.exit(not ((3, 9) <= sys.version_info[:2] <= (3, 11)))' >/dev/null 2>&1
+setup_usable() { # is $1 a Python 3.10–3.11 that can make virtual environments?
+  "$1" -c 'import sys, venv, ensurepip; sys.exit(not ((3, 10) <= sys.version_info[:2] <= (3, 11)))' >/dev/null 2>&1
 }
 
 setup_platform() {
@@ -18,15 +18,15 @@ setup_platform() {
 
 setup_venv() { # a fresh .venv from the first interpreter that fits
   local candidate
-  for candidate in ${TFFAPPS_PYTHON:-python3.11 python3.10 python3.9 python3 python}; do
+  for candidate in ${TFFAPPS_PYTHON:-python3.11 python3.10 python3 python}; do
     if setup_usable "$candidate"; then
       "$candidate" -m venv --clear .venv || setup_fail "$candidate could not make .venv; is this folder writable?"
       return
     fi
   done
-  [ -z "${TFFAPPS_PYTHON:-}" ] || setup_fail "TFFAPPS_PYTHON=$TFFAPPS_PYTHON is not a working Python 3.9–3.11 with venv."
+  [ -z "${TFFAPPS_PYTHON:-}" ] || setup_fail "TFFAPPS_PYTHON=$TFFAPPS_PYTHON is not a working Python 3.10–3.11 with venv."
   command -v uv >/dev/null 2>&1 ||
-    setup_fail "no Python 3.9–3.11 with venv found. Install one (for example python3.11 and python3.11-venv), or install uv, which brings its own."
+    setup_fail "no Python 3.10–3.11 with venv found. Install one (for example python3.11 and python3.11-venv), or install uv, which brings its own."
   uv venv --quiet --clear --seed --python 3.11 .venv || setup_fail "uv could not provide Python 3.11 (see its message above)."
 }
 
@@ -46,6 +46,26 @@ setup_install() { # pip-install the pins in file $1
   fi
 }
 
+setup_write() { # the text $2 into the file $1, if it is not there
+  [ "$(cat "$1" 2>/dev/null)" = "$2" ] || printf '%s\n' "$2" >"$1"
+}
+
+setup_command() { # `.venv/bin/tffapps` and, from every folder, `import tffapps`: this clone itself, nothing is copied
+  local packages
+  packages=$(echo .venv/lib/python3.*/site-packages)
+  setup_write "$packages/tffapps.pth" "$PWD"
+  # Read by sh first, then by Python: the path may be longer than a first line can be, and have spaces.
+  setup_write .venv/bin/tffapps "#!/bin/sh
+'''exec' \"$PWD/.venv/bin/python\" \"\$0\" \"\$@\"
+' '''
+import sys
+
+from tffapps.__main__ import main
+
+sys.exit(main())"
+  [ -x .venv/bin/tffapps ] || chmod +x .venv/bin/tffapps
+}
+
 setup_platform
 for setup_file in "$@"; do
   [ -f "$setup_file" ] || setup_fail "$setup_file is missing; is this a complete clone?"
@@ -56,5 +76,6 @@ for setup_file in "$@"; do
     cp "$setup_file" "$setup_stamp" # last, so that an interrupted install is done again
   fi
 done
+setup_command
 PYTHON=$PWD/.venv/bin/python
 unset PYTHONDONTWRITEBYTECODE # without bytecode TensorFlow Federated takes three times as long to import

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.test_commands import PROBE, environment
-from tffapps.federated.training import MEASURED_COLUMNS
+from tffapps.training import MEASURED_COLUMNS
 
 
 @contextlib.contextmanager

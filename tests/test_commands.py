@@ -1,6 +1,5 @@
 """The commands as a user types them: help, mistakes, kill and go on, nothing left running."""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -14,7 +13,8 @@ import pandas as pd
 import pytest
 
 from tffapps import classify, cli
-from tffapps.federated.training import MEASURED_COLUMNS
+from tffapps.app import Common
+from tffapps.training import MEASURED_COLUMNS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMMANDS = ("tffapps.classify", "tffapps.doctor")
@@ -150,7 +150,7 @@ def test_a_finished_run_is_not_run_again_and_its_settings_run_it_again(place, wh
     table = (whole / "classify" / "comparison.csv").read_text()
     (settings,) = whole.rglob("settings.json")
     content = json.loads(settings.read_text())
-    assert content["versions"]["tensorflow-federated"] and content["settings"]["rounds"] == 4
+    assert content["versions"]["tensorflow-federated"] and content["key"]["rounds"] == 4
     again = run(place, "--settings", str(settings))
     assert again.returncode == 0, again.stderr
     assert record(place / "whole-again").equals(record(whole))
@@ -159,7 +159,7 @@ def test_a_finished_run_is_not_run_again_and_its_settings_run_it_again(place, wh
 
 @pytest.mark.parametrize(
     "damage",
-    [{"app": "plfl"}, {"settings": "text"}, {"settings": {}}, {"flags": {"rounds": "3"}}, {"flags": {"model": "vgg"}}],
+    [{"app": "plfl"}, {"labels": "text"}, {"labels": {}}, {"flags": {"rounds": "3"}}, {"flags": {"model": "vgg"}}],
     ids=str,
 )
 def test_damaged_settings_are_refused(damage, place, whole):
@@ -171,8 +171,8 @@ def test_damaged_settings_are_refused(damage, place, whole):
 
 
 def test_seeds_count_once():
-    values = cli.parse(classify.APP, ["--seeds", "0,1,0", "--methods", "fedavg,fedavg"])
-    assert values["seeds"] == (0, 1) and values["methods"] == ("fedavg",)
+    common = cli.parse(classify.APP, ["--seeds", "0,1,0", "--methods", "fedavg,fedavg"])[Common]
+    assert common.seeds == (0, 1) and common.methods == ("fedavg",)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -231,10 +231,3 @@ def test_help_says_what_each_profile_has(capsys):
     said = " ".join(capsys.readouterr().out.split())
     rounds = {name: values.get("rounds") for name, values in classify.PROFILES.items()}
     assert f"smoke {rounds['smoke']}, demo {rounds['demo']}, paper" in said
-
-
-def test_what_there_is_to_run():
-    from tffapps.__main__ import COMMANDS
-
-    for name in COMMANDS:
-        assert importlib.util.find_spec(f"tffapps.{name}") is not None

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from tffapps import classify, cli, fedsda, fedstyle, fedtransfer, fnst, plfl
+import tffapps
+from tffapps import cli, systems
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -29,53 +30,66 @@ def test_tables_come_from_the_results():
 
 
 def test_every_flag_named_is_one():
-    fields = {name for app in (classify, plfl, fedsda, fnst, fedstyle, fedtransfer) for name in app.APP.fields()}
-    known = {"--" + name.replace("_", "-") for name in fields} | {"--profile", "--settings", "--fresh"}
+    known = {flag.flag for app in systems.every() for flag in app.flags().values()}
+    known |= {"--profile", "--settings", "--fresh"}
     elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack", "--top", "--by"}
     elsewhere |= {"--images", "--labels", "--only", "--for", "--magnification", "--level"}
-    elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-chores"}
+    elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT))
     assert named - elsewhere <= known
 
 
-def test_the_command_for_own_images_parses():
-    line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.classify --data"))
-    values = cli.parse(classify.APP, line.split()[3:])
-    assert values["model"] == "resnet18" and values["methods"] == ("fedavg", "fedprox", "separate", "centralised")
+COMMANDS = {
+    "classify": {"model": "resnet18", "methods": ("fedavg", "fedprox", "separate", "centralised")},
+    "plfl": {"models": ("mobilenetv2",), "augment": "none", "size": 224},
+    "fedsda": {"model": "densenet121", "diffusion_rounds": 3, "rounds": 100},
+    "fnst": {"model": "resnet18", "rounds": 50, "vgg_weights": "imagenet"},
+    "fedstyle": {"model": "resnet18", "rounds": 100, "scalability": (20, 22, 24, 26)},
+    "fedtransfer": {"tile": 400, "folds": 5, "rounds": 20, "optimizer": "adam"},
+}
 
 
-def test_the_command_for_knees_parses():
-    line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.plfl --data"))
-    values = cli.parse(plfl.APP, line.split()[3:])
-    assert values["models"] == ("mobilenetv2",) and values["augment"] == "none" and values["size"] == 224
-
-
-def test_the_command_for_patches_parses():
-    line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fedsda --data"))
-    values = cli.parse(fedsda.APP, line.split()[3:])
-    assert values["model"] == "densenet121" and values["diffusion_rounds"] == 3 and values["rounds"] == 100
-
-
-def test_the_command_for_chaoyang_parses():
-    line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fnst --data"))
-    values = cli.parse(fnst.APP, line.split()[3:])
-    assert values["model"] == "resnet18" and values["rounds"] == 50 and values["vgg_weights"] == "imagenet"
-
-
-def test_the_command_for_artists_parses():
-    line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fedstyle --data"))
-    values = cli.parse(fedstyle.APP, line.partition("#")[0].split()[3:])
-    assert values["model"] == "resnet18" and values["rounds"] == 100 and values["scalability"] == (20, 22, 24, 26)
-
-
-def test_the_command_for_micrographs_parses():
-    line = next(line for line in TEXT.splitlines() if line.startswith("python -m tffapps.fedtransfer --data"))
-    values = cli.parse(fedtransfer.APP, line.partition("#")[0].split()[3:])
-    assert values["tile"] == 400 and values["folds"] == 5 and values["rounds"] == 20 and values["optimizer"] == "adam"
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_for_own_images_parses(name):
+    line = next(line for line in TEXT.splitlines() if line.startswith(f"python -m tffapps.{name} --data"))
+    flags = cli.parse(systems.find(name), line.partition("#")[0].split()[3:]).as_dict()
+    assert {key: flags[key] for key in COMMANDS[name]} == COMMANDS[name]
 
 
 def test_links_lead_somewhere():
-    for name, page in PAGES.items():
-        folder = ROOT if name == "README.md" else ROOT / "docs"
+    pages = {ROOT / "docs" / name: page for name, page in PAGES.items() if name != "README.md"}
+    pages |= {ROOT / name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
+    for file, page in pages.items():
         for target in re.findall(r"\]\(([^)#]+)\)", page):
-            assert "://" in target or (folder / target).exists(), f"{name}: {target}"
+            assert "://" in target or (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+def test_modules_that_the_architecture_names_are_there():
+    named = set(re.findall(r"`((?:[a-z_]+/)*[a-z_]+\.py)`", PAGES["architecture.md"]))
+    of_every_system = {
+        "trials.py",
+        "data.py",
+        "placement.py",
+        "jobs.py",
+        "tables.py",
+        "figures.py",
+        "paper.py",
+        "page.py",
+    }
+    known = {*of_every_system, "__init__.py"}
+    assert len(named) > 20
+    assert [
+        name for name in sorted(named - known) if not any((ROOT / base / name).exists() for base in ("", "tffapps"))
+    ] == []
+
+
+def test_versions_agree():
+    assert f"version: {tffapps.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {tffapps.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_a_commit_is_checked_as_the_tests_are():
+    """pre-commit's hooks are the commands that run_tests.sh begins with."""
+    checks = re.findall(r'^"\$PYTHON" -m ((?:ruff|mypy).*)$', (ROOT / "run_tests.sh").read_text(), re.M)
+    hooks = re.findall(r"entry: \.venv/bin/python -m (.*)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.M)
+    assert len(checks) == 3 and checks == hooks

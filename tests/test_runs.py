@@ -93,7 +93,7 @@ def test_settings_and_summary_are_kept(tmp_path):
         run.finish({"accuracy": 0.5})
     with Run(tmp_path, "a", SETTINGS) as run:
         assert run.finished and run.summary() == {"accuracy": 0.5}
-        assert json.loads((run.folder / "settings.json").read_text()) == {"app": "x", "settings": SETTINGS}
+        assert json.loads((run.folder / "settings.json").read_text()) == {"app": "x", "key": SETTINGS}
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1}) != key_of({"a": 1, "b": 3})
 
 

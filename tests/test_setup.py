@@ -9,7 +9,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TOOLS = ("bash", "uname", "grep", "df", "awk", "cmp", "cp", "cat", "env", "dirname", "rm", "mkdir", "tail")
+TOOLS = (
+    "bash", "sh", "uname", "grep", "df", "awk", "cmp", "cp", "cat", "env", "dirname", "rm", "mkdir", "tail", "chmod",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -50,12 +52,12 @@ def only_line(done: subprocess.CompletedProcess) -> str:
 
 
 def test_no_python(clone):
-    assert "no Python 3.9–3.11 with venv found. Install one" in only_line(setup(clone))
+    assert "no Python 3.10–3.11 with venv found. Install one" in only_line(setup(clone))
 
 
 def test_a_python_out_of_range(clone):
     add_tool(clone, "python3", "exit 1")  # what the version check answers on 3.12
-    assert "no Python 3.9–3.11" in only_line(setup(clone))
+    assert "no Python 3.10–3.11" in only_line(setup(clone))
 
 
 def test_uv_provides_python(clone):
@@ -102,6 +104,24 @@ def test_unchanged_pins_are_not_installed_again_and_changed_ones_are(clone):
     assert "installing" in setup(clone).stderr
 
 
+def test_the_command_is_of_this_clone_also_after_it_has_moved(clone, tmp_path_factory):
+    add_python(clone)
+    (clone / "requirements.txt").write_text("# nothing\n")
+    (clone / "tffapps").mkdir()
+    (clone / "tffapps" / "__main__.py").write_text(
+        "import sys\ndef main():\n    print(__file__, *sys.argv[1:])\n    return 5\n"
+    )
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    moved = elsewhere / "with a space"
+    for folder in (clone, moved):
+        if folder is moved:
+            clone.rename(moved)
+        assert setup(folder).returncode == 0
+        command = [folder / ".venv" / "bin" / "tffapps", "plfl", "--results", "a b"]
+        done = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True, check=False)
+        assert done.stdout == f"{folder}/tffapps/__main__.py plfl --results a b\n" and done.returncode == 5, done.stderr
+
+
 def test_a_missing_requirement_file(clone):
     (clone / "requirements.txt").unlink()
     assert "requirements.txt is missing" in only_line(setup(clone))
@@ -124,7 +144,6 @@ def test_the_pins_are_complete_and_name_no_index():
         (["--fast"], "--fast: unknown argument"),
         (["--profile"], "--profile needs a value"),
         (["--profile", "big"], "--profile big: choose smoke, demo or paper"),
-        (["--only", "plfl,nope"], "--only nope: choose from plfl, fedsda, fnst, fedstyle, fedtransfer, classify"),
         (["--results="], "--results needs a value"),
     ],
 )
@@ -135,22 +154,51 @@ def test_run_all_refuses_what_it_does_not_know_before_anything_else(arguments, c
     assert os.listdir(tmp_path) == ["run_all.sh"]
 
 
-def test_run_all_runs_what_it_is_told_to_and_ends_with_the_summary(tmp_path):
-    """With a Python that only says what it was asked for."""
+@pytest.fixture
+def run_all(tmp_path):
+    """run_all.sh with a Python that knows three systems and otherwise only says what it was asked for."""
     shutil.copy(ROOT / "run_all.sh", tmp_path)
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "setup.sh").write_text("PYTHON=./python\n")
-    (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n[ "$2" != tffapps.fnst ]\n')
+    listing = "if [ $2 = tffapps.systems ]; then echo first second; echo third; exit; fi"
+    (tmp_path / "python").write_text(f'#!/bin/sh\n{listing}\necho "$@"\n[ "$3" != second ]\n')
     (tmp_path / "python").chmod(0o755)
     options = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
-    done = subprocess.run(["bash", "run_all.sh", "--only=plfl,fedstyle", "--profile", "smoke"], **options)
+    return lambda *arguments: subprocess.run(["bash", "run_all.sh", *arguments], **options)
+
+
+def test_run_all_runs_what_it_is_told_to_and_ends_with_the_summary(run_all):
+    done = run_all("--only=third,first", "--profile", "smoke")
     assert done.returncode == 0 and done.stdout.splitlines() == [
         "-m tffapps.doctor",
-        "== plfl",
-        "-m tffapps.plfl --profile smoke --results results",
-        "== fedstyle",
-        "-m tffapps.fedstyle --profile smoke --results results",
+        "== third",
+        "-m tffapps third --profile smoke --results results",
+        "== first",
+        "-m tffapps first --profile smoke --results results",
         "-m tffapps.report --summary --results results",
     ]
-    done = subprocess.run(["bash", "run_all.sh", "--results", "out"], **options)  # stops where one fails
-    assert done.returncode == 1 and done.stdout.splitlines()[-1] == "-m tffapps.fnst --profile demo --results out"
+
+
+def test_run_all_stops_where_one_fails(run_all):
+    done = run_all("--results", "out")
+    assert done.returncode == 1 and done.stdout.splitlines() == [
+        "-m tffapps.doctor",
+        "== first",
+        "-m tffapps first --profile demo --results out",
+        "== second",
+        "-m tffapps second --profile demo --results out",
+    ]
+
+
+def test_run_all_refuses_a_system_that_is_not_on_the_list(run_all):
+    done = run_all("--only", "first,nope")
+    assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1
+    assert "--only nope: choose from first, second, third; usage: " in done.stderr
+
+
+def test_the_list_that_run_all_asks_for(tmp_path):
+    """Those of the papers in their order, then the others, one's own among them; no package but Python's is needed."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TFFAPPS_SYSTEMS": "somewhere.mine"}
+    command = [sys.executable, "-S", "-m", "tffapps.systems"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout == "plfl fedsda fnst fedstyle fedtransfer\nclassify mine\n"

@@ -1,21 +1,59 @@
-"""`python -m tffapps`: what there is to run."""
+"""`tffapps`, or `python -m tffapps`: `tffapps plfl …` is `python -m tffapps.plfl …`, and so for every command."""
 
-from __future__ import annotations
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
 
-COMMANDS = {
-    "plfl": "knee X-rays, few labels: PLFL, CSFL, FSSFL",
-    "fnst": "rare classes in other sites' styles: FNST",
-    "fedstyle": "one artist, one client: FedStyle",
-    "fedtransfer": "micrographs, generators travel: FedTransfer",
-    "fedsda": "stains of hospitals aligned: FedSDA",
-    "classify": "federated classification of any images",
-    "data": "is a folder fit for one of them",
-    "site": "take part in a federation across machines",
-    "report": "the page of all results",
-    "doctor": "is this machine fit to run",
+from preprocessing import guard
+from tffapps import __version__, cli, systems
+from tffapps.errors import UserError
+
+
+class Tool(NamedTuple):
+    module: str
+    summary: str
+
+
+TOOLS = {
+    "data": Tool("tffapps.data.__main__", "is a folder fit for one of them"),
+    "site": Tool("tffapps.site.__main__", "take part in a federation across machines"),
+    "report": Tool("tffapps.report.__main__", "the page of all results"),
+    "weights": Tool("models.weights_command", "which networks have which weights here"),
+    "doctor": Tool("tffapps.doctor", "is this machine fit to run"),
 }
 
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command that the first argument names; returns its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(given)
+    except UserError as error:
+        return guard.say("tffapps", f"error: {error}", 2)
+
+
+def _dispatch(given: list[str]) -> int:
+    if not given or given[0] in ("-h", "--help"):
+        print(_listing())
+        return 0
+    if given[0] == "--version":
+        print(f"tffapps {__version__}")
+        return 0
+    name, *rest = given
+    if name in systems.packages():
+        return cli.main(systems.find(name), rest)
+    if name in TOOLS:
+        return importlib.import_module(TOOLS[name].module).main(rest)
+    raise UserError(f"{name}: no such command; choose from {', '.join([*systems.packages(), *TOOLS])}")
+
+
+def _listing() -> str:
+    summaries = {app.name: app.summary for app in systems.every()}
+    summaries |= {name: tool.summary for name, tool in TOOLS.items()}
+    lines = [f"tffapps {name:<12} {summary}" for name, summary in summaries.items()]
+    return "\n".join([*lines, "each with --help; `bash run_all.sh` runs the five systems"])
+
+
 if __name__ == "__main__":
-    for name, meaning in COMMANDS.items():
-        print(f"python -m tffapps.{name:<12} {meaning}")
-    print("each with --help; `bash run_all.sh` runs the five systems")
+    sys.exit(main())

@@ -5,8 +5,6 @@ of its own under a timeout. What is wrong comes with what to do about it; exit s
 used, little memory or disk) does not stop anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform
@@ -17,7 +15,7 @@ import time
 from importlib import metadata
 
 from preprocessing.parser import Parser
-from tffapps import engine
+from tffapps import cli, engine
 
 PACKAGES = (
     "tensorflow", "tensorflow-federated", "keras", "numpy", "opencv-python-headless", "scikit-learn", "scikit-image",
@@ -29,7 +27,7 @@ REINSTALL = "remove .venv and run `bash run_all.sh`, which installs the pinned p
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = Parser(prog="python -m tffapps.doctor", description=__doc__.splitlines()[0])
+    parser = Parser(prog=cli.called_as("doctor"), description="Is this machine fit to run?")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for each engine (default 120)")
     parser.add_argument("--probe", choices=engine.NAMES, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -58,8 +56,8 @@ def _platform() -> list[str]:
     _line("python", f"{platform.python_version()} ({sys.executable})")
     _line("platform", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     problems = []
-    if not (3, 9) <= sys.version_info[:2] <= (3, 11):
-        problems.append(f"Python {platform.python_version()}: TFF needs 3.9 to 3.11; {REINSTALL}")
+    if not (3, 10) <= sys.version_info[:2] <= (3, 11):
+        problems.append(f"Python {platform.python_version()}: 3.10 and 3.11 are supported; {REINSTALL}")
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         problems.append("TFF ships for Linux on x86-64 only; use such a machine, a container or WSL 2")
     return problems

@@ -7,8 +7,6 @@ image are stored then, and every epoch picks one. Plain images, if `held_bytes` 
 memory: for small networks reading files takes longer than training. Rows, order and values are the same.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -23,6 +21,7 @@ from models import classifiers, weights
 from tffapps.data import features, images, pipeline
 from tffapps.engine import Engine
 from tffapps.errors import UserError
+from tffapps.study import Initial
 
 Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> image
 PLAIN, TRAINING = "plain", "training"
@@ -45,7 +44,7 @@ class Network:
         return self.freeze == "yes" or (self.freeze == "auto" and self.weights != "random")
 
 
-def whereabouts(engine: Engine) -> dict[str, Any]:
+def engine_options(engine: Engine) -> dict[str, Any]:
     """Options of `Inputs` for small networks: what is held in memory, and whether features can be stored.
 
     A worker reads files itself, and of images at sites nothing is here.
@@ -92,7 +91,7 @@ class Inputs:
         self._base_name = ""
         self._files: dict[tuple[str, str, str], str] = {}  # base, view, image -> features
 
-    def initial(self, seed: int) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def initial(self, seed: int) -> Initial:
         """The weights that a seed's runs begin with, and what identifies them."""
         try:
             used = weights.load(self.network, self.name, self._chosen.weights, seed=seed)
@@ -102,7 +101,7 @@ class Inputs:
         base = {"network": self.name, "weights": used.sha256 or f"random {seed}"}
         self._base_name = hashlib.sha256(json.dumps(base, sort_keys=True).encode()).hexdigest()
         identity = {"weights": used.label, "weights_sha256": used.sha256, "frozen": self.frozen}
-        return self.model.get_weights(), identity
+        return Initial(self.model.get_weights(), identity)
 
     def batches(
         self,

@@ -1,7 +1,5 @@
 """Tables: one CSV for each table of a paper, mean and spread over seeds, and what ran beside every number."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 

@@ -32,11 +32,12 @@ from tffapps.errors import UserError
 from tffapps.files import replacing
 
 KEPT_CHECKPOINTS = 2
+BEST = "best"  # in place of a client: the weights of the round that validation chose
 
 
-def key_of(settings: dict[str, Any]) -> str:
-    """Eight characters that change with any setting that could change a number."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+def key_of(key: dict[str, Any]) -> str:
+    """Eight characters that change with any part of a key."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def name_of(*parts: str) -> str:
@@ -45,17 +46,17 @@ def name_of(*parts: str) -> str:
 
 
 class Run:
-    """`settings` decides which run it is; `context` (versions, engine, folders) is only written down beside it."""
+    """`key` decides which run it is; what is `about` it (labels, flags, versions) is only written down beside it."""
 
     def __init__(
         self,
         root: pathlib.Path,
         name: str,
-        settings: dict[str, Any],
-        context: dict[str, Any] | None = None,
+        key: dict[str, Any],
+        about: dict[str, Any] | None = None,
         fresh: bool = False,
     ) -> None:
-        self.folder = root / "runs" / f"{name}-{key_of(settings)}"
+        self.folder = root / "runs" / f"{name}-{key_of(key)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = open(self.folder / ".lock", "w")  # noqa: SIM115  held as long as the run is open
@@ -68,7 +69,7 @@ class Run:
             raise UserError(f"another process is working on {self.folder}; wait for it or end it") from error
         self._tidy(everything=fresh)
         if not (self.folder / "settings.json").exists():
-            self._write_json("settings.json", {**(context or {}), "settings": settings})
+            self._write_json("settings.json", {**(about or {}), "key": key})
 
     def _tidy(self, everything: bool) -> None:
         """Removes what a killed process left half-written; with `everything`, the whole run but for its lock."""

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tffapps.data import cache
-from tffapps.data.cache import Rejected, cached_images
-from tffapps.errors import RunStopped, UserError
+from tffapps.data.cache import cached_images
+from tffapps.errors import Rejected, RunStopped, UserError
 
 CALLS = []
 

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from tffapps.data import made
-from tffapps.data.cache import Rejected
 from tffapps.data.made import decode, made_images, stacks
-from tffapps.errors import RunStopped
+from tffapps.errors import Rejected, RunStopped
 
 SETTINGS = {"function": "add", "version": 1}
 

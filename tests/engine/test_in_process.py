@@ -1,7 +1,10 @@
 """The in-process engine: every intrinsic by hand, laziness, errors."""
 
 import gc
+import os
 import pathlib
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -11,8 +14,9 @@ import tensorflow_federated as tff
 
 from tffapps.engine import open_engine
 from tffapps.engine.in_process import ClientError
-from tffapps.engine.values import Later, Shelf
+from tffapps.engine.values import Deferred, Spill
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 AT_CLIENTS = tff.FederatedType(np.float32, tff.CLIENTS)
 AT_SERVER = tff.FederatedType(np.float32, tff.SERVER)
 
@@ -195,28 +199,49 @@ def test_what_is_made_later_comes_back_to_be_read_later(in_process):
             asked.append(client)
             return np.array(given[client], np.float32)
 
-        return Later(make)
+        return Deferred(make)
 
     with in_process():
         total, each = _each_plus_one([argument(client) for client in range(3)])
         plain_total, plain = _each_plus_one([np.array(one, np.float32) for one in given])
-    assert sorted(set(asked)) == [0, 1, 2] and all(isinstance(one, Later) for one in each)
+    assert sorted(set(asked)) == [0, 1, 2] and all(isinstance(one, Deferred) for one in each)
     assert total.tolist() == plain_total.tolist() == [12, 15]
     assert [one.make().tolist() for one in each] == [one.tolist() for one in plain] == [[2, 3], [4, 5], [6, 7]]
 
 
 def test_files_go_with_the_last_value():
-    shelf = Shelf()
-    folder = pathlib.Path(shelf._folder.name)
+    spill = Spill()
+    folder = pathlib.Path(spill._folder.name)
     array = np.arange(3)
-    later, held = shelf.put({"a": array, "b": [np.float32(2)]}), weakref.ref(array)
+    later, held = spill.put({"a": array, "b": [np.float32(2)]}), weakref.ref(array)
     del array
     assert held() is None  # the arrays are in the file alone
     assert len(list(folder.iterdir())) == 1
-    del shelf
+    del spill
     gc.collect()
     back = later.make()
     assert back["a"].tolist() == [0, 1, 2] and back["b"][0] == 2
     del later, back
     gc.collect()
     assert not folder.exists()
+
+
+PROGRAM = """
+import atexit, gc
+@atexit.register  # before that of tffapps, and so called after it
+def report():
+    print([type(thing).__name__ for thing in gc.get_objects()].count("ServiceManager"))
+import tensorflow_federated as tff
+import tffapps
+report()
+"""
+
+
+def test_tffs_own_context_ends_before_what_it_needs():
+    """It has a manager of its worker, which complains when Python ends: modules that it needs are gone by then."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0 and "Exception ignored" not in done.stderr
+    assert done.stdout.split() == ["1", "0"]

@@ -3,8 +3,8 @@
 import contextlib
 
 with contextlib.suppress(ImportError):  # the child that needs it will say so
-    from tffapps.fedsda import runs as fedsda_runs  # noqa: F401
-    from tffapps.fedstyle import runs as fedstyle_runs  # noqa: F401
-    from tffapps.fedtransfer import runs as fedtransfer_runs  # noqa: F401
-    from tffapps.fnst import runs as fnst_runs  # noqa: F401
-    from tffapps.plfl import runs as plfl_runs  # noqa: F401
+    from tffapps.fedsda import trials as fedsda_trials  # noqa: F401
+    from tffapps.fedstyle import trials as fedstyle_trials  # noqa: F401
+    from tffapps.fedtransfer import trials as fedtransfer_trials  # noqa: F401
+    from tffapps.fnst import trials as fnst_trials  # noqa: F401
+    from tffapps.plfl import trials as plfl_trials  # noqa: F401

@@ -11,13 +11,19 @@ import pytest
 
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
-from tffapps import cli
+from tffapps import cli, inputs
 from tffapps.classify import APP
 from tffapps.errors import RunStopped
 from tffapps.runs import Run
 
 ARGUMENTS = ["--profile", "smoke", "--methods", "fedavg", "--rounds", "3"]
 NAME = "fedavg-federation-seed0"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_held(monkeypatch):
+    """Images of small networks are held in memory; here every round reads its files."""
+    monkeypatch.setattr(inputs, "_HELD", 0)
 
 
 def after_round(patch: pytest.MonkeyPatch, number: int, happens) -> None:

@@ -27,5 +27,5 @@ def played(method, rounds: int = 1, target: float = 2.0) -> tuple[list[float], f
     with open_engine("in-process"):
         state = round_.start(START)
         for _ in range(rounds):
-            state, reports, _ = round_.next(state, [0], [data])
+            state, reports, *_ = round_.next(state, [0], [data])
     return [float(np.ravel(weight)[0]) for weight in state.weights], float(reports[0][3])

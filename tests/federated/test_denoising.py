@@ -33,7 +33,7 @@ def played(values, rounds=1, rate=1.0, engine="in-process", present=None, **opti
         state = round_.start(model.get_weights())
         for number in range(rounds):
             clients = [data(values[place], rate=rate, key=(number, place)) for place in present]
-            state, reports, _ = round_.next(state, present, clients)
+            state, reports, *_ = round_.next(state, present, clients)
         names = [weight.name for weight in model.weights]
         return names, model.get_weights(), [np.asarray(value) for value in round_.result(state)], np.asarray(reports)
 

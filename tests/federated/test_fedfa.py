@@ -11,11 +11,11 @@ from tffapps.engine import open_engine
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fedfa import FedFA, Moments, augment, moments_of
-from tffapps.federated.local import Site
+from tffapps.federated.local import ClientContext
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
-from tffapps.federated.training import train
 from tffapps.runs import Run
+from tffapps.training import train
 
 RATE = 0.1
 NONE_YET = 1e-6  # FedFA's epsilon
@@ -118,7 +118,7 @@ def test_variance_over_clients_by_hand(probability):
     assert (round_.bytes_down(1), round_.bytes_up(1)) == (72 + 8 + 2 * 8, 72 + 4 * 8 + 16)
     with open_engine("in-process"):
         first = round_.start(task.model.get_weights())
-        state, _, _ = round_.next(first, [0, 1], data)
+        state = round_.next(first, [0, 1], data).state
     assert [values.tolist() for values in first.memory[1:]] == [[1, 1], [1, 1]]
     averages = np.array([average_in_numpy(one, momentum) for one in images])  # (clients, mean or deviation, channels)
     weights = np.array(sizes) / sum(sizes)
@@ -136,8 +136,8 @@ def test_a_run_that_was_killed_goes_on_with_its_noise(tmp_path):
     clients = [Client(f"{place}", lambda _, one=one: one) for place, one in enumerate(data)]
 
     def trained(name, seed, killed_in=None):
-        def evaluate(values, number):
-            if number == killed_in:
+        def evaluate(trained):
+            if len(run.rounds()) + 1 == killed_in:
                 raise KeyboardInterrupt
             return {}
 
@@ -157,7 +157,7 @@ def test_one_client_alone_has_no_variance_over_clients():
     data = tf.data.Dataset.from_tensor_slices((images_of(1, 4), np.zeros(4, np.int32))).batch(2)
     round_ = build_round(task, FedFA())
     with open_engine("in-process"):
-        state, _, _ = round_.next(round_.start(task.model.get_weights()), [0], [data])
+        state = round_.next(round_.start(task.model.get_weights()), [0], [data]).state
     assert all(np.min(values) >= 0 and np.max(values) < 1e-5 for values in state.memory[1:])
 
 
@@ -165,9 +165,9 @@ def test_noise_comes_from_the_seed_the_round_and_the_client(always, tiny_weights
     def moved(seed=0, position=0, rounds_before=0):
         state = always.start(tiny_weights, seed)
         for _ in range(rounds_before):
-            key = always.next(state, [0], [dataset(0)])[0].memory[0]
+            key = always.next(state, [0], [dataset(0)]).state.memory[0]
             state = state._replace(memory=[key, *state.memory[1:]])
-        return always.next(state, [position], [dataset(0)])[0].weights
+        return always.next(state, [position], [dataset(0)]).state.weights
 
     with open_engine("in-process"):
         base = moved()
@@ -211,7 +211,7 @@ def test_densenet121_takes_a_step():
     memory = [tf.constant(value) for value in method.first_memory(task, before, 0)]
     images = np.random.default_rng(0).random((4, 32, 32, 3), dtype=np.float32)
     data = tf.data.Dataset.from_tensors((images, np.array([0, 1, 0, 1], np.int32)))
-    done = method.work(task, data, Site(tf.constant(0), memory))
+    done = method.work(task, data, ClientContext(tf.constant(0), memory))
     assert done.examples == 4 and np.isfinite(done.loss)
     assert [value.shape for value in done.sent] == [spec.shape for spec in method.sent_specs(task)]
     assert [len(value) for value in done.sent[::4]] == [256, 512, 1024, 1024]

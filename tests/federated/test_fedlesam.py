@@ -54,8 +54,8 @@ def test_the_server_remembers_the_model_before(round_, tiny_weights, data):
     with open_engine("in-process"):
         first = round_.start(tiny_weights)
         assert largest_difference(first.memory, trained(tiny_weights)) == 0
-        second, _, _ = round_.next(first, [0, 1], data)
-        third, _, _ = round_.next(second, [0, 1], data)
+        second = round_.next(first, [0, 1], data).state
+        third = round_.next(second, [0, 1], data).state
     assert largest_difference(second.memory, trained(tiny_weights)) == 0
     assert largest_difference(third.memory, trained(second.weights)) == 0
     assert largest_difference(third.memory, trained(tiny_weights)) > 1e-3

@@ -13,8 +13,8 @@ from tffapps.federated.cohort import Client
 from tffapps.federated.embeddings import Means
 from tffapps.federated.fedproto import FedProto
 from tffapps.federated.round import build_round
-from tffapps.federated.training import kept_weights, train
 from tffapps.runs import Run
+from tffapps.training import train
 
 DATA = [dataset(0, classes=(0, 1)), dataset(1, 8, classes=(0, 2))]
 _f = tff.framework
@@ -47,7 +47,7 @@ def crossing(round_):
         for child in block.children():
             visit(child)
 
-    visit(lowering.to_call_dominant(round_.next))
+    visit(lowering.to_call_dominant(round_.computation))
     assert down and up
     return [shapes(kinds) for kinds in (down, up)]
 
@@ -131,16 +131,16 @@ def test_a_run_that_was_killed(round_, tmp_path):
     def trained(name, killed_in=None):
         seen = {}
 
-        def evaluate(values, number):
-            own = [kept_weights(run, round_, position) for position in (0, 1)]
-            assert [len(weights) for weights in own] == [len(START)] * 2
-            seen[number] = own
+        def evaluate(trained):
+            models, number = [trained.kept(position) for position in (0, 1)], len(run.rounds()) + 1
+            assert [len(weights) for weights in models] == [len(START)] * 2
+            assert trained.last == (number == 3)
+            seen[number] = models
             if number == killed_in:
                 raise KeyboardInterrupt
-            return {"sum": float(own[0][0].sum() + own[1][0].sum())}
+            return {"sum": float(models[0][0].sum() + models[1][0].sum())}
 
         with open_engine("in-process") as engine, Run(tmp_path, name, {}) as run:
-            assert killed_in or name == "killed" or kept_weights(run, round_, 0) is None
             train(run, round_, START, clients, rounds=3, evaluate=evaluate, engine=engine, headline="sum")
             return seen, run.rounds()["sum"].tolist()
 

@@ -128,7 +128,7 @@ def test_a_clients_step_by_hand(round_):
     data = tf.data.Dataset.from_tensors((images, labels))
     with open_engine("in-process"):
         state = round_.start(START)._replace(memory=[told, there])
-        state, _, _, [kept] = round_.next(state, [0], [data], [[held, there]])
+        state, _, _, [kept] = round_.next(state, [0], [data], kept=[[held, there]])
 
     network = task().model
     with tf.GradientTape() as tape:
@@ -221,7 +221,7 @@ def test_the_server_step_by_hand(public):
     (first, _), (second, kept) = played(build_round(task(server=True), method), SINGLE, server_data=public)
     with open_engine("in-process"):
         start = fedavg(0.01, 0.5).start(first.weights)
-        averaged, _, _ = fedavg(0.01, 0.5).next(start, [0, 1, 2], SINGLE)
+        averaged = fedavg(0.01, 0.5).next(start, [0, 1, 2], SINGLE).state
     collected = [kept[client][0][client] for client in range(CLASSES)]
     values, there = first.memory
     before = [values[0], values[1], None]

@@ -12,16 +12,17 @@ from tests.conftest import largest_difference
 from tests.federated.line import SPEC, START, task
 from tests.federated.test_memory import batches
 from tffapps.engine import open_engine
-from tffapps.engine.values import Later
+from tffapps.engine.values import Deferred
 from tffapps.errors import UserError
+from tffapps.federated import tested
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task
-from tffapps.federated.tested import DataAndTest, Tested
-from tffapps.federated.training import MEASURED_COLUMNS, train
+from tffapps.federated.tested import DataAndTest
 from tffapps.runs import Run
+from tffapps.training import MEASURED_COLUMNS, train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +150,7 @@ def test_the_computation_keeps_it_for_those_that_are_not_finite():
     round_ = for_two()
     kept = [round_.first_kept(START, 7)] * 2
     with open_engine("in-process"):
-        *_, after = round_.next(round_.start(START), [0, 1], [batches(1), batches(1, np.nan)], kept)
+        after = round_.next(round_.start(START), [0, 1], [batches(1), batches(1, np.nan)], kept=kept).kept
     assert [one[0].tolist() for one in after] == [[8], [7]] and after[1][1].tolist() == [[0]]
 
 
@@ -177,16 +178,19 @@ def test_an_argument_made_later_is_any_clients_argument():
     round_ = build_round(task(), FedAvg(learning_rate=0.1))
     with open_engine("in-process"):
         one = round_.next(round_.start(START), [0, 1], [batches(3), batches(1)])
-        two = round_.next(round_.start(START), [Later(lambda: 0), Later(lambda: 1)], [batches(3), batches(1)])
+        two = round_.next(round_.start(START), [Deferred(lambda: 0), Deferred(lambda: 1)], [batches(3), batches(1)])
     assert largest_difference(one[0].weights, two[0].weights) == 0 and np.array_equal(one[1], two[1])
 
 
 def test_clients_that_also_test():
+    class Both(tested.Tested, Keeping):
+        pass
+
     spec = Task(task().model, DataAndTest.spec(tf.data.DatasetSpec(SPEC), SPEC), task().loss)
     data = [DataAndTest(batches(3), batches(1).take(0))]
-    round_ = build_round(spec, Tested(METHOD))
+    round_ = build_round(spec, Both(learning_rate=METHOD.learning_rate))
     with open_engine("in-process"):
-        *_, kept = round_.next(round_.start(START), [0], data, [round_.first_kept(START, 2)])
+        kept = round_.next(round_.start(START), [0], data, kept=[round_.first_kept(START, 2)]).kept
     assert kept[0][0].tolist() == [3]
 
 
@@ -198,7 +202,7 @@ def test_bytes():
 
 
 def test_rounds_without_it_take_and_give_what_they_did():
-    signature = build_round(task(), FedAvg()).next.type_signature
+    signature = build_round(task(), FedAvg()).computation.type_signature
     assert list(tff.structure.name_list(signature.parameter)) == ["state", "positions", "data"]
     assert len(signature.result) == 3
 
@@ -217,7 +221,10 @@ CLIENTS = [*clients_of(batches(3)), Client("sometimes", sometimes)]
 def run_once(folder, evaluate=lambda values, number: {}):
     round_ = for_two()
     with open_engine("in-process") as engine, Run(folder, "run", {}) as run:
-        final = train(run, round_, START, CLIENTS, rounds=4, engine=engine, evaluate=evaluate, seed=5)
+        final = train(
+            run, round_, START, CLIENTS, rounds=4, engine=engine, seed=5,
+            evaluate=lambda trained: evaluate(trained.weights, len(run.rounds()) + 1),
+        )  # fmt: skip
         columns = [name for name in run.rounds().columns if name not in MEASURED_COLUMNS]
         files = sorted(path.name for path in run.folder.glob("kept-*"))
         return final, run.rounds()[columns], [run.kept(position) for position in (0, 1)], files

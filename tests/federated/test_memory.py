@@ -9,11 +9,12 @@ import tree
 
 from tests.federated.line import SPEC, START, task
 from tffapps.engine import open_engine
+from tffapps.federated import tested
 from tffapps.federated.aggregation import NAMES, Aggregation
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
-from tffapps.federated.tested import DataAndTest, Tested
+from tffapps.federated.tested import DataAndTest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,12 +114,15 @@ def largest_leaf(values) -> float:
 
 
 def test_clients_that_also_test():
+    class Both(tested.Tested, Remembering):
+        pass
+
     spec = dataclasses.replace(task(), client_spec=DataAndTest.spec(tf.data.DatasetSpec(SPEC), SPEC))
     test = (np.zeros((1, 1), np.float32), np.zeros(1, np.float32))
     data = [DataAndTest(batches(count), tf.data.Dataset.from_tensors(test).take(0)) for count in (3, 1)]
-    round_ = build_round(spec, Tested(Remembering(learning_rate=0.1)))
+    round_ = build_round(spec, Both(learning_rate=0.1))
     with open_engine("in-process"):
-        state, _, _ = round_.next(round_.start(START, 5), [0, 1], data)
+        state = round_.next(round_.start(START, 5), [0, 1], data).state
     assert state.memory[0].tolist() == [0.25, 2]
 
 
@@ -133,7 +137,7 @@ def test_without_memory_a_checkpoint_is_what_it_was(average_from):
     """Runs of earlier versions go on: the leaves are those of a state that has no such field."""
     round_ = build_round(task(), FedAvg(average_from=average_from))
     with open_engine("in-process"):
-        state, _, _ = round_.next(round_.start(START), [0], [batches(1)])
+        state = round_.next(round_.start(START), [0], [batches(1)]).state
     assert state.memory == []
     fields = ("weights", "optimizer", "aggregator", *(("number", "mean") if average_from else ()))
     assert len(tree.flatten(state)) == len(tree.flatten([getattr(state, field) for field in fields]))

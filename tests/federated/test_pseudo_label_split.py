@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.conftest import largest_difference
 from tffapps.engine import open_engine
 from tffapps.federated.cohort import Client, play
-from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData, places
+from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData, relative_ranks
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
 
@@ -64,7 +64,7 @@ def test_shares_are_exact_among_the_kept(kept_count):
     draw = rng.random(1000, dtype=np.float32)
     kept = np.zeros(1000, bool)
     kept[rng.permutation(1000)[:kept_count]] = True
-    place = places(tf.constant(kept), tf.constant(draw)).numpy()
+    place = relative_ranks(tf.constant(kept), tf.constant(draw)).numpy()
     ranks = np.argsort(np.argsort(draw[kept]))  # of each kept image in the order of the draw
     np.testing.assert_array_equal(place[kept], (ranks / np.float32(kept_count)).astype(np.float32))
     trained, tested = kept & (place < np.float32(0.8)), kept & (place >= np.float32(1.0 - 0.1))
@@ -75,7 +75,7 @@ def test_shares_are_exact_among_the_kept(kept_count):
 
 
 def test_nothing_kept_has_no_place():
-    assert places(tf.zeros(3, tf.bool), tf.constant([0.5, 0.1, 0.9])).numpy().min() >= 0
+    assert relative_ranks(tf.zeros(3, tf.bool), tf.constant([0.5, 0.1, 0.9])).numpy().min() >= 0
 
 
 def test_ten_kept_are_eight_one_and_one(outcome):
@@ -116,7 +116,7 @@ def test_an_unreadable_image_is_not_kept_whatever_the_threshold(outcome):
     come = [row for row in range(10) if row not in (0, 7)]
     found = outcome(data(come=come), threshold=0.0)
     assert [found.reports["a"][name] for name in ("kept_0", "kept_1")] == [4, 4]
-    assert found.examples == 7  # of eight: places 0 to 6 are below 0.8
+    assert found.examples == 7  # of eight: relative_ranks 0 to 6 are below 0.8
     assert counts(found, "truth") == [[4, 0], [0, 4]]
     without = outcome(data(IMAGES[come], TRUTH[come], DRAW[come]), threshold=0.0)
     assert largest_difference(found.state.weights, without.state.weights) < 1e-7

@@ -23,7 +23,7 @@ def after(round_, weights, datasets, rounds=2, engine="in-process"):
     with open_engine(engine):
         state = round_.start(weights)
         for _ in range(rounds):
-            state, reports, _ = round_.next(state, list(range(len(datasets))), datasets)
+            state, reports, *_ = round_.next(state, list(range(len(datasets))), datasets)
     return list(state.weights), reports
 
 
@@ -207,7 +207,7 @@ def test_the_result_can_be_the_mean_over_rounds(tiny_task, tiny_weights):
     with open_engine("in-process"):
         state = round_.start(tiny_weights)
         for _ in range(3):
-            state, _, _ = round_.next(state, [0, 1], [dataset(0), dataset(1)])
+            state = round_.next(state, [0, 1], [dataset(0), dataset(1)]).state
             seen.append(state.weights)
             results.append(round_.result(state))
     assert largest_difference(results[0], seen[0]) == 0 and largest_difference(results[1], seen[1]) == 0

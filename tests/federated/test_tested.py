@@ -8,11 +8,12 @@ import tensorflow as tf
 
 from tests.conftest import dataset, largest_difference
 from tffapps.engine import open_engine
+from tffapps.federated import tested as methods
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
-from tffapps.federated.tested import DataAndTest, Tested
+from tffapps.settings import key_values
 
 SPEC = (tf.TensorSpec([None, 2], tf.float32), tf.TensorSpec([None], tf.int32))
 START = [np.eye(2, dtype=np.float32), np.zeros(2, np.float32)]
@@ -65,9 +66,9 @@ def plain():
 
 @pytest.fixture(scope="module")
 def tested():
-    task = Task(network(), DataAndTest.spec(tf.data.DatasetSpec(SPEC), SPEC), cross_entropy)
-    data = {name: DataAndTest(batches(arrays), batches(TEST, 2)) for name, arrays in TRAINING.items()}
-    return outcome(task, Tested(FedAvg(learning_rate=RATE)), data)
+    task = Task(network(), methods.DataAndTest.spec(tf.data.DatasetSpec(SPEC), SPEC), cross_entropy)
+    data = {name: methods.DataAndTest(batches(arrays), batches(TEST, 2)) for name, arrays in TRAINING.items()}
+    return outcome(task, methods.TestedFedAvg(learning_rate=RATE), data)
 
 
 def test_the_weights_are_those_of_the_plain_method(plain, tested):
@@ -84,9 +85,9 @@ def test_each_client_counts_with_the_model_it_trained(tested):
 
 
 def test_a_client_without_test_images_counts_nothing():
-    task = Task(network(), DataAndTest.spec(tf.data.DatasetSpec(SPEC), SPEC), cross_entropy)
-    data = {"a": DataAndTest(batches(TRAINING["right"]), batches(TEST).take(0))}
-    report = outcome(task, Tested(FedAvg(learning_rate=RATE)), data).reports["a"]
+    task = Task(network(), methods.DataAndTest.spec(tf.data.DatasetSpec(SPEC), SPEC), cross_entropy)
+    data = {"a": methods.DataAndTest(batches(TRAINING["right"]), batches(TEST).take(0))}
+    report = outcome(task, methods.TestedFedAvg(learning_rate=RATE), data).reports["a"]
     assert sum(report[f"test_{i}_{j}"] for i in range(2) for j in range(2)) == 0 and report["examples"] == 3
 
 
@@ -115,6 +116,9 @@ def test_statistics_are_averaged_with_the_servers_too(tiny_task, tiny_weights):
 
 
 def test_what_a_tested_method_does_not_change_is_the_methods_own():
-    inner = FedAvg(learning_rate=0.25, server_examples=7.0)
-    assert Tested(inner).server_examples == 7.0 and Tested(inner).learning_rate == 0.25
-    assert Tested(inner) == Tested(FedAvg(learning_rate=0.25, server_examples=7.0)) != Tested(FedAvg())
+    method = methods.TestedFedAvg(learning_rate=0.25, server_examples=7.0)
+    assert method == methods.TestedFedAvg(learning_rate=0.25, server_examples=7.0) != methods.TestedFedAvg()
+    assert method != FedAvg(learning_rate=0.25, server_examples=7.0)  # another round
+    assert len({method, methods.TestedFedAvg(learning_rate=0.25, server_examples=7.0), methods.TestedFedAvg()}) == 2
+    assert key_values(method) == key_values(FedAvg(learning_rate=0.25, server_examples=7.0))
+    assert methods.TestedFixMatch(tau=0.3).name == "fssfl" and key_values(methods.TestedFixMatch(tau=0.3))["tau"] == 0.3

@@ -32,8 +32,16 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def parsed(source="", *flags):
+    return cli.parse(APP, ["--profile", "smoke", "--data", str(source), *flags])
+
+
 def loaded(source="", *flags):
-    return load(cli.parse(APP, ["--profile", "smoke", "--data", str(source), *flags]), pathlib.Path("results"))
+    return load(parsed(source, *flags))
+
+
+def folds_of(pool, *flags):
+    return folds(pool, parsed("", *flags))
 
 
 def wilds_folder(drawn, target):
@@ -73,7 +81,7 @@ def test_without_data_a_standin_is_drawn(here):
     known = tissue.as_matrices(pool.truth.loc[pool.table.path])
     assert known.shape == (72, 3, 2) and np.isnan(known).any(axis=(1, 2)).sum() == 3  # a blank one in each centre
     assert (here / "data" / "tissue-3x24").is_dir()
-    assert pd.read_csv(here / "results" / "rejected.csv").columns.tolist() == ["path", "client", "reason"]
+    assert len(pool.rejected) == 0 and pool.rejected.columns.tolist() == ["path", "client", "reason"]
     assert loaded("", "--standin-centres", "3").key == pool.key
 
 
@@ -98,7 +106,7 @@ def test_the_share_to_train_on_can_be_chosen(drawn, here):
 
 def test_a_manifest_without_a_test_split(drawn, here, capsys):
     pool = loaded(manifest(drawn, here / "mine.csv"))
-    assert "no test split in" in capsys.readouterr().err
+    assert [note[:16] for note in pool.notes] == ["no test split in"] and capsys.readouterr().err == ""
     assert pool.name == "mine" and pool.truth is None and len(pool.table) == 60
     assert shares(pool.table).to_dict() == {client: 0.8 for client in CENTRES}
 
@@ -125,10 +133,12 @@ def test_a_patch_that_cannot_be_read_is_left_out_and_listed(drawn, here, capsys)
         file.write(b"no image")
     pool = loaded(root)
     assert not set(bad) & set(pool.table.path) and len(pool.table) == 58 and pool.key != clean.key
+    assert capsys.readouterr().err == "" and not (here / "results").exists()
+    pool.announce(pathlib.Path("results"))
     rejected = pd.read_csv(here / "results" / "rejected.csv")
     assert rejected.path.tolist() == bad and rejected.client.tolist() == clean.table.client[[3, 40]].tolist()
     assert rejected.reason.tolist() == ["truncated PNG", "not a PNG, JPEG or BMP image"]
-    assert "2 of 60 patches cannot be read, listed in results/rejected.csv" in capsys.readouterr().err
+    assert "2 of 60 patches cannot be used, listed in results/rejected.csv" in capsys.readouterr().err
 
 
 def test_a_client_whose_training_patches_cannot_be_read_is_named(drawn, here):
@@ -174,7 +184,7 @@ def patches_that_are_not_there(drawn, target):
 
 
 MISTAKES = {
-    no_folder: r"given: no such folder; lay the patches out as <client>/<class>/\*\.png",
+    no_folder: r"given: no such file or folder",
     one_class_in_folders: "centre0: all of its 10 patches are tumour",
     one_class_in_a_manifest: r"--data: only one class \(tumour\); a classifier needs two or more",
     only_tests: "a client without training images",
@@ -192,7 +202,7 @@ def test_data_that_cannot_be_used_is_refused(make, drawn, here):
 
 def test_a_federation_without_each_centre_in_turn(drawn, here):
     pool = loaded(drawn)
-    whole, *others = folds(pool, leave_out=True)
+    whole, *others = folds_of(pool, "--leave-out")
     assert whole.name == FEDERATION and whole.clients == CENTRES
     assert (len(whole.train), len(whole.test)) == (48, 12)
     assert [fold.name for fold in others] == CENTRES
@@ -201,24 +211,24 @@ def test_a_federation_without_each_centre_in_turn(drawn, here):
         assert fold.name not in set(fold.train.client) and fold.clients == [c for c in CENTRES if c != fold.name]
         assert sorted(fold.test.path) == sorted(own.path) and len(own) == 20
         assert set(fold.train.path) == set(whole.train.path) - set(own.path)
-    assert [fold.name for fold in folds(pool, leave_out=False)] == [FEDERATION]
+    assert [fold.name for fold in folds_of(pool)] == [FEDERATION]
 
 
 def test_clients_are_in_their_natural_order(drawn, here):
     names = np.array(["site10", "site9", "site1"])[np.arange(60) % 3]
-    (fold,) = folds(loaded(manifest(drawn, here / "mine.csv", client=names)), leave_out=False)
+    (fold,) = folds_of(loaded(manifest(drawn, here / "mine.csv", client=names)))
     assert fold.clients == ["site1", "site9", "site10"]
 
 
 def test_the_only_centre_cannot_be_left_out(drawn, here):
     pool = loaded(manifest(drawn, here / "mine.csv", client="one"))
     with pytest.raises(UserError, match=r"^--leave-out: there is only one centre"):
-        folds(pool, leave_out=True)
+        folds_of(pool, "--leave-out")
 
 
 def test_a_centre_called_like_all_of_them_cannot_be_left_out(drawn, here):
     names = np.array(["federation", "other"])[np.arange(60) % 2]
     pool = loaded(manifest(drawn, here / "mine.csv", client=names))
-    assert len(folds(pool, leave_out=False)) == 1
+    assert len(folds_of(pool)) == 1
     with pytest.raises(UserError, match=r"^--leave-out: a centre cannot be called federation"):
-        folds(pool, leave_out=True)
+        folds_of(pool, "--leave-out")

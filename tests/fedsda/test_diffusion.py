@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from tests.conftest import largest_difference
-from tffapps import cli
+from tests.fedsda.known import WHOLE, local, stain_models
 from tffapps.data import tissue
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
 from tffapps.evaluation.distances import frechet_distance
-from tffapps.federated.training import MEASURED_COLUMNS
-from tffapps.fedsda import APP, stain_model, stain_vectors
-from tffapps.fedsda.diffusion import Diffusion
-from tffapps.fedsda.stock import Held, distances_between
+from tffapps.fedsda import stain_model, stain_vectors
+from tffapps.fedsda.data import Fold
+from tffapps.fedsda.diffusion import StainEvaluator
+from tffapps.fedsda.stain_source import distances_between
+from tffapps.training import MEASURED_COLUMNS
 
 CENTRES = ("centre0", "centre1")
 LEARNING = [
@@ -41,18 +42,12 @@ def stains():
     return [tissue.centre_stains(0, 300, 0), tissue.centre_stains(1, 150, 0)]
 
 
-def held(sets):
-    return [Held(matrices) for matrices in sets]
+def clients(sets):
+    return list(zip(CENTRES, sets))
 
 
-_BUILT: dict = {}
-
-
-def diffusion(engine, results, flags):
-    """A command's trainings; equal rounds, which take seconds to build, are shared between the tests."""
-    trainer = Diffusion(cli.parse(APP, [*flags, "--results", str(results)]), engine)
-    trainer._built = _BUILT
-    return trainer
+def learn(engine, results, flags, sets):
+    return stain_models(engine, results, flags, federation=clients(sets)).learn(WHOLE, "mlp")
 
 
 class Interrupted(Exception):
@@ -62,7 +57,7 @@ class Interrupted(Exception):
 @contextlib.contextmanager
 def interrupted_after(number, monkeypatch):
     """Stops a training when it measures its distances for the time after that many."""
-    measure, count = Diffusion._distances, iter(range(1000))
+    measure, count = StainEvaluator.distances, iter(range(1000))
 
     def measure_or_stop(self, *arguments):
         if next(count) >= number:
@@ -70,45 +65,44 @@ def interrupted_after(number, monkeypatch):
         return measure(self, *arguments)
 
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(Diffusion, "_distances", measure_or_stop)
+        patch.setattr(StainEvaluator, "distances", measure_or_stop)
         yield
 
 
 @pytest.fixture(scope="module")
 def learned(engine, stains, tmp_path_factory):
-    trainer = diffusion(engine, tmp_path_factory.mktemp("learned"), LEARNING)
-    return trainer.learn(CENTRES, held(stains), "mlp", "")
+    return learn(engine, tmp_path_factory.mktemp("learned"), LEARNING, stains)
 
 
 def test_drawn_stains_come_near_the_real_ones(learned, stains):
-    (between,) = distances_between(held(stains))
-    last = learned.rounds.iloc[-1]
-    assert last["round"] == 40 and learned.epochs == 5
+    (between,) = distances_between(local(clients(stains)))
+    last = learned.record.rounds.iloc[-1]
+    assert last["round"] == 40 and learned.record["epochs"] == 5
     assert last.worst_fd < between / 10
     assert last.fd <= last.worst_fd and last.wd < 0.3
-    assert learned.rounds.fd.notna().sum() == 2  # as often as asked for
-    assert np.isfinite(learned.rounds.training_loss).all()
+    assert learned.record.rounds.fd.notna().sum() == 2  # as often as asked for
+    assert np.isfinite(learned.record.rounds.training_loss).all()
 
 
 def test_it_knows_whose_stains_it_draws(learned, stains):
     """Measured on matrices as they are, apart from the units that training goes by."""
     numbers = np.arange(800) % 2
-    drawn = learned.model.draw(numbers, seed=3)
+    drawn = learned.draw(numbers, seed=3)
     for number in (0, 1):
         own = stain_vectors.as_vectors(drawn[numbers == number])
         near, far = (frechet_distance(own, stain_vectors.as_vectors(stains[place])) for place in (number, 1 - number))
         assert near < far / 10
-    assert not np.array_equal(drawn, learned.model.draw(numbers, seed=4))
-    assert np.array_equal(drawn, learned.model.draw(numbers, seed=3))
+    assert not np.array_equal(drawn, learned.draw(numbers, seed=4))
+    assert np.array_equal(drawn, learned.draw(numbers, seed=3))
 
 
 def test_a_drawing_does_not_depend_on_what_else_was_trained(engine, stains, tmp_path):
     """Models of one kind share a network; each brings its own weights."""
-    trainer = diffusion(engine, tmp_path, SHORT)
+    models = stain_models(engine, tmp_path, SHORT, federation=clients(stains), other=clients(stains[::-1]))
     numbers = np.array([0, 1, 1])
-    first = trainer.learn(CENTRES, held(stains), "mlp", "").model
+    first = models.learn(WHOLE, "mlp")
     before = first.draw(numbers, 0)
-    second = trainer.learn(CENTRES, held(stains[::-1]), "mlp", "other").model
+    second = models.learn(Fold("other", None, None), "mlp")
     assert second.denoiser is first.denoiser and not np.array_equal(second.draw(numbers, 0), before)
     assert np.array_equal(first.draw(numbers, 0), before)
 
@@ -117,58 +111,51 @@ def test_a_drawing_does_not_depend_on_what_else_was_trained(engine, stains, tmp_
 def whole(engine, stains, tmp_path_factory):
     """The results of a short training that nothing interrupted."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, diffusion(engine, folder, SHORT).learn(CENTRES, held(stains), "mlp", "")
+    return folder, learn(engine, folder, SHORT, stains)
 
 
 def test_a_finished_training_is_not_played_again(engine, stains, whole, monkeypatch):
     folder, first = whole
     (file,) = folder.rglob("rounds.csv")
     before = file.stat().st_mtime_ns, file.read_text()
-    monkeypatch.setattr(Diffusion, "_distances", None)
-    again = diffusion(engine, folder, SHORT).learn(CENTRES, held(stains), "mlp", "")
-    assert (file.stat().st_mtime_ns, file.read_text()) == before and len(again.rounds) == 4
-    assert largest_difference(again.model.weights, first.model.weights) == 0
+    monkeypatch.setattr(StainEvaluator, "distances", None)
+    monkeypatch.setattr("tffapps.study.Study.round_of", None)  # nothing is built either
+    again = learn(engine, folder, SHORT, stains)
+    assert (file.stat().st_mtime_ns, file.read_text()) == before and len(again.record.rounds) == 4
+    assert largest_difference(again.record.weights(), first.record.weights()) == 0
     assert len(list(folder.rglob("rounds.csv"))) == 1
 
 
 def test_an_interrupted_training_ends_like_one_that_was_not(engine, stains, whole, tmp_path, monkeypatch):
     for rounds_more in (1, 2):
         with interrupted_after(rounds_more, monkeypatch):
-            diffusion(engine, tmp_path, SHORT).learn(CENTRES, held(stains), "mlp", "")
+            learn(engine, tmp_path, SHORT, stains)
     (file,) = tmp_path.rglob("rounds.csv")
     assert len(file.read_text().splitlines()) == 1 + 3
-    found = diffusion(engine, tmp_path, SHORT).learn(CENTRES, held(stains), "mlp", "")
+    found = learn(engine, tmp_path, SHORT, stains)
     expected = whole[1]
-    assert largest_difference(found.model.weights, expected.model.weights) == 0
+    assert largest_difference(found.record.weights(), expected.record.weights()) == 0
     measured = list(MEASURED_COLUMNS)
-    assert found.rounds.drop(columns=measured).equals(expected.rounds.drop(columns=measured))
+    assert found.record.rounds.drop(columns=measured).equals(expected.record.rounds.drop(columns=measured))
 
 
 def test_other_stains_are_another_training(engine, stains, whole):
     folder, first = whole
     changed = [stains[0], stains[1].copy()]
     changed[1][0, 0, 0] += 0.01
-    other = diffusion(engine, folder, SHORT).learn(CENTRES, held(changed), "mlp", "")
-    assert largest_difference(other.model.weights, first.model.weights) > 0
+    other = learn(engine, folder, SHORT, changed)
+    assert largest_difference(other.record.weights(), first.record.weights()) > 0
     assert len(list(folder.rglob("rounds.csv"))) == 2
 
 
-def plan(engine, folder, monkeypatch, stains, flags, epochs=0):
+def plan(engine, folder, stains, flags, change=lambda settings: settings):
     """For each round that would be played (the share of the learning rate, epochs)."""
-    rounds_ = []
-
-    def noted(run, round_, weights, clients, *, rounds, **options):
-        for number in range(1, rounds + 1):
-            given = clients[0].batches(number)
-            rounds_.append((float(given.rate), len(list(given.batches))))
-        return weights
-
-    with monkeypatch.context() as patch:
-        patch.setattr("tffapps.fedsda.diffusion.train", noted)
-        patch.setattr("tffapps.runs.Run.finished", True)
-        found = diffusion(engine, folder, flags).learn(CENTRES, held(stains), "mlp", "", epochs)
-    assert {found.epochs} == {epochs for _, epochs in rounds_}
-    return rounds_
+    models = stain_models(engine, folder, flags, federation=clients(stains))
+    trial = models.trial(WHOLE, "mlp", change(models.settings))
+    given = [trial.clients()[0].batches(number) for number in range(1, trial.rounds + 1)]
+    played = [(float(data.rate), len(list(data.batches))) for data in given]
+    assert {trial.labels["epochs"]} == {epochs for _, epochs in played}
+    return played
 
 
 @pytest.mark.parametrize(
@@ -176,28 +163,35 @@ def plan(engine, folder, monkeypatch, stains, flags, epochs=0):
     [(1, 300, 8), (1, 5, 5), (3, 300, 3), (100, 300, 1)],
     ids=["as many in all", "at most so many rounds", "rounded up", "never none"],
 )
-def test_another_schedule_has_about_as_many_epochs_in_all(engine, stains, tmp_path, monkeypatch, epochs, most, rounds):
-    flags = [*SHORT, "--sweep-rounds", str(most)]  # 4 rounds of 2 epochs
-    played = plan(engine, tmp_path, monkeypatch, stains, flags, epochs)
+def test_another_schedule_has_about_as_many_epochs_in_all(engine, stains, tmp_path, epochs, most, rounds):
+    played = plan(engine, tmp_path, stains, SHORT, lambda settings: settings.with_epochs(epochs, most))  # of 4 × 2
     assert [count for _, count in played] == [epochs] * rounds
 
 
-def test_the_usual_schedule_is_not_cut_short(engine, stains, tmp_path, monkeypatch):
-    played = plan(engine, tmp_path, monkeypatch, stains, [*SHORT, "--sweep-rounds", "1"])
+def test_the_usual_schedule_is_not_cut_short(engine, stains, tmp_path):
+    played = plan(engine, tmp_path, stains, [*SHORT, "--sweep-rounds", "1"])
     assert [count for _, count in played] == [2] * 4
 
 
-def test_the_learning_rate_falls_by_a_cosine_over_the_rounds(engine, stains, tmp_path, monkeypatch):
-    falling = [rate for rate, _ in plan(engine, tmp_path, monkeypatch, stains, SHORT)]
+def test_a_command_has_each_block_once_and_the_first_in_other_schedules(engine, stains, tmp_path, monkeypatch):
+    flags = [*SHORT, "--blocks", "mlp,transformer", "--sweep-epochs", "2,1,8", "--sweep-rounds", "5"]
+    models = stain_models(engine, tmp_path, flags, federation=clients(stains))
+    monkeypatch.setattr(models, "learn", lambda fold, block, settings=models.settings: (block, settings))
+    planned = [(block, each.diffusion_rounds, each.diffusion_epochs) for block, each in models.all(WHOLE)]
+    assert planned == [("mlp", 4, 2), ("transformer", 4, 2), ("mlp", 5, 1), ("mlp", 1, 8)]
+
+
+def test_the_learning_rate_falls_by_a_cosine_over_the_rounds(engine, stains, tmp_path):
+    falling = [rate for rate, _ in plan(engine, tmp_path, stains, SHORT)]
     assert falling == pytest.approx([1, 0.5 + 0.125**0.5, 0.5, 0.5 - 0.125**0.5])
     constant = [*SHORT, "--diffusion-schedule", "constant"]
-    assert [rate for rate, _ in plan(engine, tmp_path, monkeypatch, stains, constant)] == [1] * 4
+    assert [rate for rate, _ in plan(engine, tmp_path, stains, constant)] == [1] * 4
 
 
 def test_a_model_that_has_diverged_is_one_clear_line(engine, stains, tmp_path, monkeypatch):
     monkeypatch.setattr(stain_model, "sample_standardised", lambda *arguments: np.full((32, 6), np.nan, np.float32))
     with pytest.raises(UserError, match="not finite: lower --diffusion-learning-rate"):
-        diffusion(engine, tmp_path, SHORT).learn(CENTRES, held(stains), "mlp", "")
+        learn(engine, tmp_path, SHORT, stains)
 
 
 def test_distances_between_clients_by_hand():
@@ -206,7 +200,7 @@ def test_distances_between_clients_by_hand():
     values = rng.normal(size=(400, 6))
     values = (values - values.mean(axis=0)) / values.std(axis=0)
     shifted = values + np.array([3.0, 0, 0, 0, 0, 0])
-    sets = held([stain_vectors.as_matrices(values), stain_vectors.as_matrices(shifted)])
+    sets = local(clients([stain_vectors.as_matrices(values), stain_vectors.as_matrices(shifted)]))
     assert distances_between(sets) == pytest.approx([9 / (1 + 9 / 4)], rel=1e-4)
     assert distances_between([sets[0], sets[0]]) == pytest.approx([0], abs=1e-6)
     assert len(distances_between([*sets, *sets])) == 6

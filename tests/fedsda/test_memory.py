@@ -16,13 +16,8 @@ import pytest
 from preprocessing.stain import StainSettings
 from tests.preprocessing.stains import patches
 from tests.test_commands import environment
-from tffapps import cli
 from tffapps.data import tissue
-from tffapps.fedsda import APP
-from tffapps.fedsda.data import FEDERATION, Fold
-from tffapps.fedsda.places import OneMachine
-from tffapps.fedsda.sides import Sides
-from tffapps.fedsda.stains import measure
+from tffapps.fedsda.stains import aligned, measure
 
 MEASURED, ALIGNED = (300, 3000), (150, 1500)  # more than a batch of either, and ten times as many
 SIDE = 64
@@ -75,18 +70,12 @@ def test_stains_are_measured_in_stacks(table, tmp_path):
 def test_images_are_aligned_in_stacks(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    class Model:
-        def draw(self, numbers, seed):
-            return tissue.centre_stains(0, len(numbers), seed).astype(np.float32)
+    def align(count):
+        sources, matrices = list(table.path[:count]), tissue.centre_stains(0, count, count).astype(np.float32)
+        paths = aligned(sources, matrices, StainSettings())
+        assert sum(path == source for path, source in zip(paths, sources)) < count / 2
 
-    def aligned(count):
-        fold = Fold(FEDERATION, table[:count], table[:0])
-        sides = Sides(
-            cli.parse(APP, ["--profile", "smoke"]), fold, OneMachine(None, StainSettings()).align, Model, Model
-        )
-        assert sides.of("fedsda", count).kept < count / 2
-
-    check(aligned, ALIGNED)
+    check(align, ALIGNED)
 
 
 TRAINING = """
@@ -101,13 +90,13 @@ from tffapps.inputs import Inputs, Network
 paths, counts, size = json.load(sys.stdin)
 network = Network("tiny", size, 3, "gap", "no", "random")
 inputs = Inputs(network, classes=2, formats=("png",), cache=None, augmentations={})
-weights, _ = inputs.initial(0)
+weights = inputs.initial(0).weights
 round_ = build_round(Task.of_batches(inputs.model, inputs.spec, cross_entropy), FedAvg(learning_rate=0.1))
 with open_engine("in-process"):
     state = round_.start(weights)
     for count in counts:
         batches = inputs.batches(paths[:count], np.arange(count) % 2, batch=16)
-        state, reports, _ = round_.next(state, [0], [batches])
+        state, reports, *_ = round_.next(state, [0], [batches])
         print(int(np.asarray(reports)[0, 2]), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 

@@ -9,15 +9,12 @@ import pytest
 
 from preprocessing import stain
 from preprocessing.stain import REFERENCE, StainSettings
+from tests.fedsda.known import WHOLE, stain_models
 from tests.preprocessing.stains import BROWN, TYPICAL, densities, patches, render, unit
-from tffapps import cli
 from tffapps.data import tissue, wilds
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
-from tffapps.fedsda import APP
-from tffapps.fedsda.diffusion import Diffusion
 from tffapps.fedsda.stains import measure
-from tffapps.fedsda.stock import Held
 
 VAHADANE = StainSettings()
 
@@ -170,10 +167,11 @@ def test_a_client_with_one_measurable_patch_takes_part(clients, tmp_path):
     table, _ = clients
     matrices = measure(table.path, VAHADANE, "key", tmp_path).by_client(table, ["good", "odd"])
     flags = ["--diffusion-rounds", "2", "--diffusion-epochs", "2", "--diffusion-steps", "20", "--fd-samples", "16"]
-    values = cli.parse(APP, [*flags, "--results", str(tmp_path / "results")])
     with open_engine("in-process") as engine:
-        learned = Diffusion(values, engine).learn(["good", "odd"], [Held(own) for own in matrices], "mlp", "")
-        drawn = learned.model.draw(np.array([0, 1]), 0)
-    assert learned.rounds.clients.tolist() == [2, 2] and np.isfinite(learned.rounds.fd).all()
-    assert learned.rounds.examples.tolist() == [2 * 7] * 2
+        models = stain_models(engine, tmp_path / "results", flags, federation=list(zip(["good", "odd"], matrices)))
+        learned = models.learn(WHOLE, "mlp")
+        drawn = learned.draw(np.array([0, 1]), 0)
+    rounds = learned.record.rounds
+    assert rounds.clients.tolist() == [2, 2] and np.isfinite(rounds.fd).all()
+    assert rounds.examples.tolist() == [2 * 7] * 2
     assert np.isfinite(drawn).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import types
+import pathlib
 
 import cv2
 import numpy as np
@@ -14,11 +14,12 @@ from preprocessing.stain import REFERENCE, StainSettings
 from tests.preprocessing.stains import patches
 from tffapps.data import tissue
 from tffapps.fedsda import METHODS, METRICS, SIDES, paper, tables
-from tffapps.fedsda.data import FEDERATION, Fold, Pool
-from tffapps.fedsda.diffusion import Learned
-from tffapps.fedsda.places import OneMachine
-from tffapps.fedsda.runs import Record
+from tffapps.fedsda.data import FEDERATION, Fold, PatchPool
+from tffapps.fedsda.diffusion import StainModel
+from tffapps.fedsda.placement import Here
+from tffapps.fedsda.quality import PictureQuality
 from tffapps.fedsda.stains import Stains
+from tffapps.study import Record
 
 # Table 2 of the paper, typed from it, in percent: C17 AUROC, A22 AUROC, A22 AUPRC; without and with FedSDA.
 TABLE_2 = {
@@ -40,12 +41,14 @@ AREAS = ["paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc"]
 
 def record(method, side, *aurocs, seed=0, fold=FEDERATION):
     """A round for each AUROC; the other metrics are a tenth and two tenths less."""
-    rounds = pd.DataFrame([{name: value - place / 10 for place, name in enumerate(METRICS)} for value in aurocs])
-    return Record(method, side, fold, seed, rounds.assign(round=range(1, len(aurocs) + 1)))
+    rounds = pd.DataFrame([{name: value - tenths / 10 for tenths, name in enumerate(METRICS)} for value in aurocs])
+    rounds["round"] = range(1, len(aurocs) + 1)
+    labels = {"method": method, "side": side, "fold": fold, "seed": seed}
+    return Record(labels, rounds, pd.DataFrame(), dict(rounds.iloc[-1][list(METRICS)]), pathlib.Path(), list)
 
 
 def scores_of(*records):
-    return tables._scores(records)
+    return tables.scores_of(records)
 
 
 def all_scores():
@@ -56,7 +59,7 @@ def all_scores():
 def quality_of(*sides):
     scores = {side: {"ssim": place, "fid": place + 10, "kid": place + 20, "wd": place + 30}
               for place, side in enumerate(sides)}  # fmt: skip
-    return {"label": "InceptionV3 random, 75 px", "scores": scores}
+    return PictureQuality("InceptionV3 random, 75 px", scores, {})
 
 
 def learned(block, epochs, *distances, clients=3):
@@ -65,9 +68,9 @@ def learned(block, epochs, *distances, clients=3):
         {"round": number, "fd": fd, "wd": None if fd is None else fd / 10, "worst_fd": None if fd is None else 2 * fd}
         for number, fd in enumerate(distances, start=1)
     ]
-    names = [f"centre{number}" for number in range(clients)]
-    model = types.SimpleNamespace(clients=names, denoiser=stain_diffusion.build(block, clients=clients))
-    return Learned(model, block, epochs, pd.DataFrame(rows).astype(float).astype({"round": int}))
+    rounds = pd.DataFrame(rows).astype(float).astype({"round": int})
+    record = Record({"block": block, "epochs": epochs}, rounds, pd.DataFrame(), {}, pathlib.Path(), list)
+    return StainModel(stain_diffusion.build(block, clients=clients), None, 0, clients, record)
 
 
 def row_of(table, **values):
@@ -143,7 +146,7 @@ def test_table_1_is_the_papers_beside_ours():
     assert (first.fd, first.worst_client_fd, first["rounds"], first.epochs) == (0.5, 1.0, 3, 300)
     assert first.wd == pytest.approx(0.05) and second.fd == 7
     assert (first.hidden, first.heads, first.clients) == (32, 8, 3) and pd.isna(second.heads)
-    assert first.parameters == learned("transformer", 1, 1.0).model.denoiser.count_params() > second.parameters
+    assert first.parameters == learned("transformer", 1, 1.0).denoiser.count_params() > second.parameters
     assert set(table.fd_between_clients) == {5.0} and set(table.fd_between_nearest) == {2.0}
 
 
@@ -191,17 +194,21 @@ def separated(tmp_path):
         cv2.imwrite(path, image[..., ::-1])
     true = tissue.centre_stains(0, 6, 0)
     numbers = pd.DataFrame(true.transpose(0, 2, 1).reshape(-1, 6), columns=list(tissue.NUMBERS), index=paths)
-    table = pd.DataFrame({"path": paths, "label": ["a", "b"] * 3, "client": ["one"] * 3 + ["two"] * 3})
+    table = pd.DataFrame(
+        {"path": paths, "label": ["a", "b"] * 3, "client": ["one"] * 3 + ["two"] * 3, "split": "train"}
+    )
     found = np.concatenate([rotated(true[:3], 5.0), true[3:]])
     found[5] = REFERENCE
     reasons = np.array(["", "", "", "", "", "too little tissue: 1.0% of the pixels"])
     measured = Stains(paths, found, reasons == "", reasons)
     fold = Fold(FEDERATION, table, table)
-    return Pool("stand-in", table, ["a", "b"], "key", numbers, ("png",)), fold, measured
+    return PatchPool("stand-in", table, ["a", "b"], "key", ("png",), truth=numbers), fold, measured
 
 
 def separation_table(pool, fold, measured, settings):
-    return pd.DataFrame(OneMachine(measured, settings, pool.truth).separation(fold))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tffapps.fedsda.stains.measure", lambda *arguments: measured)
+        return pd.DataFrame(Here(pool, settings).separation(fold))
 
 
 def test_angles_to_the_true_stains(separated):
@@ -225,7 +232,7 @@ def test_a_drawn_patch_without_known_stains_does_not_count(separated):
 
 def test_real_patches_have_no_angles(separated):
     pool, fold, measured = separated
-    real = Pool(pool.name, pool.table, pool.classes, pool.key, None, pool.formats)
+    real = PatchPool(pool.name, pool.table, pool.classes, pool.key, pool.formats)
     table = separation_table(real, fold, measured, StainSettings())
     assert not {"h_degrees", "e_degrees"} & set(table.columns) and table.client.tolist() == ["one", "two"]
 
@@ -242,11 +249,9 @@ def test_a_client_of_which_nothing_can_be_separated_has_a_row(separated):
 def test_unmeasured_patches_are_listed_and_said(separated, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     _, _, measured = separated
-    tables.say_unmeasured(measured, tmp_path)
+    measured.announce(tmp_path)
     assert pd.read_csv("unmeasured.csv").values.tolist() == [["5.png", "too little tissue: 1.0% of the pixels"]]
     said = capsys.readouterr().err
     assert "1 of 6 training patches keep their stains (1 too little tissue)" in said
-    tables.say_unmeasured(
-        Stains(measured.paths[:5], measured.matrices, measured.ok[:5], measured.reasons[:5]), tmp_path
-    )
+    Stains(measured.paths[:5], measured.matrices, measured.ok[:5], measured.reasons[:5]).announce(tmp_path)
     assert pd.read_csv("unmeasured.csv").empty and capsys.readouterr().err == ""

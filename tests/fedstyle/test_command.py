@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.applications import check_help, record, working_in
+from tests.applications import record, working_in
 from tests.conftest import largest_difference
+from tests.contract import *  # noqa: F403
 from tests.faults.killing import killed
 from tests.test_commands import environment
 from tffapps import cli
-from tffapps.fedstyle import APP, METHODS, query, runs
+from tffapps.fedstyle import APP, METHODS, cases, query
 
 SMOKE = ["--profile", "smoke"]
 BRIEF = [*SMOKE, "--studies", "none"]
@@ -57,16 +58,34 @@ def compared(place):
 
 @pytest.fixture(scope="module")
 def studied(place, compared):
-    """The results of all studies, with two methods and two of the ablations: rounds take seconds to build."""
-    few = {name: runs.ABLATIONS[name] for name in ("without L2", "without styles")}
-    with working_in(place), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "ABLATIONS", few)
+    """The results of all studies, with two methods and two of the ablations."""
+    with working_in(place):
         call(*SMOKE, "--methods", "fedavg,fedstyle", "--results", "studied")
     return place / "studied" / "fedstyle"
 
 
-def test_help_does_not_wait_for_tensorflow():
-    check_help("tffapps.fedstyle", "--style-contrast")
+@pytest.fixture(scope="module")
+def smoke(studied):
+    return studied
+
+
+@pytest.fixture(scope="module")
+def smoke_arguments():
+    return [*SMOKE, "--methods", "fedavg,fedstyle"]
+
+
+@pytest.fixture(scope="module")
+def run_folders(compared, studied):
+    return [*compared.glob("runs/*"), *studied.glob("runs/*")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_ablations():
+    """Rounds take seconds to build."""
+    few = {name: cases.ABLATIONS[name] for name in ("without L2", "without styles")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "ABLATIONS", few)
+        yield
 
 
 def test_every_method_was_run(compared):
@@ -170,6 +189,30 @@ def test_another_data_set_in_the_same_folder_is_not_asked_of_the_old_model(compa
         shutil.copytree(here / f"data/painters-32-3x12-0/painter0{number}", tmp_path / "art" / f"other{number}")
     call(*BRIEF, "--data", str(tmp_path / "art"), "--methods", "fedavg", "--results", str(tmp_path))
     assert not (tmp_path / "fedstyle" / "queries.csv").exists()
+
+
+def test_a_model_that_is_gone_is_made_again_of_the_finished_run(compared, here):
+    (file,) = compared.glob("runs/comparison-fedstyle-*/model.npz")
+    assert len(list(compared.glob("runs/*/model.npz"))) == 1 and file.read_bytes() == read_model(compared)
+    before, rounds = read_model(compared), (file.parent / "rounds.csv").stat().st_mtime_ns
+    file.unlink()
+    (compared / "model.npz").unlink()
+    call(*BRIEF, "--methods", "fedstyle", "--results", "compared")
+    assert read_model(compared) == file.read_bytes() == before
+    assert (file.parent / "rounds.csv").stat().st_mtime_ns == rounds
+
+
+def read_model(results):
+    return (results / "model.npz").read_bytes()
+
+
+def test_other_cloaks_are_other_runs(compared, here):
+    """A new number of pictures, say, must not find the old run; runs without cloaks go on."""
+    brief = [*SMOKE, "--methods", "local", "--studies", "cloaking", "--cloaked", "1", "--results", "cloaks"]
+    call(*brief, "--cloak-pictures", "6")
+    call(*brief, "--cloak-pictures", "4")
+    runs = [folder.name.rpartition("-")[0] for folder in (here / "cloaks" / "fedstyle" / "runs").iterdir()]
+    assert sorted(runs) == ["cloaking-1-centralised-2artists-seed0"] * 2 + ["comparison-local-2artists-seed0"]
 
 
 def test_a_stored_run_is_run_again_alone(compared, here):

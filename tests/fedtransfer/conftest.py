@@ -10,11 +10,11 @@ SMOKE = ["--profile", "smoke"]
 
 
 @pytest.fixture
-def values():
+def flags():
     return cli.parse(APP, SMOKE)
 
 
 @pytest.fixture(scope="module")
-def pool(place):
+def tiles(place):
     with working_in(place):
         return data.load(cli.parse(APP, SMOKE))[0]

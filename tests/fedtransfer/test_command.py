@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import pathlib
 
@@ -11,13 +13,15 @@ import pandas as pd
 import pytest
 
 from models import unet, weights
-from tests.applications import check_help, record, working_in
+from tests.applications import record, working_in
 from tests.conftest import largest_difference
+from tests.contract import *  # noqa: F403
 from tests.faults.disk import attempt, small_disk
 from tests.faults.killing import killed
 from tffapps import cli
 from tffapps.data import grains
-from tffapps.fedtransfer import APP, METHODS
+from tffapps.fedtransfer import APP, METHODS, GeneratorSettings
+from tffapps.settings import settings_of
 
 SMOKE = ["--profile", "smoke"]
 METRICS = ["map", "map_std", "mvi", "mvi_std", "ari", "ari_std"]
@@ -46,14 +50,8 @@ def call(*arguments):
 
 
 @pytest.fixture(scope="module")
-def whole(place):
-    with working_in(place):
-        call(*SMOKE, "--results", "whole")
-    return place / "whole" / "fedtransfer"
-
-
-def test_help_does_not_wait_for_tensorflow():
-    check_help("tffapps.fedtransfer", "--generator-precision")
+def whole(smoke):
+    return smoke
 
 
 def test_every_table_is_there_and_says_what_ran(whole):
@@ -105,23 +103,6 @@ def test_bytes_by_hand(whole):
     assert precision.loc["float32", "pixel_difference"] == 0 < precision.loc["int8", "pixel_difference"]
 
 
-def test_every_figure_shows_something(whole):
-    assert sorted(file.stem for file in whole.glob("*.png")) == sorted(FIGURES)
-    for name in FIGURES:
-        assert cv2.imread(str(whole / f"{name}.png")).std() > 1
-
-
-def test_the_same_command_again_repeats_nothing(whole, here):
-    def times():
-        files = [*whole.glob("runs/*/*"), *here.glob("data/cache/generators/*/*")]
-        return {file: file.stat().st_mtime_ns for file in files if file.name != ".lock" and file.is_file()}
-
-    before, tables = times(), {file.name: file.read_text() for file in whole.glob("*.csv")}
-    call(*SMOKE, "--results", "whole")
-    assert times() == before
-    assert {file.name: file.read_text() for file in whole.glob("*.csv")} == tables
-
-
 KILLS = {
     "tffapps.data.cache:store": 5,
     "preprocessing.pix2pix_folder:write": 3,
@@ -167,11 +148,22 @@ def test_a_disk_that_is_full_at_one_stage_after_another(whole, tmp_path, capsys)
     assert found[0].equals(expected[0]) and largest_difference(found[1], expected[1]) == 0
 
 
-def test_a_stored_run_is_run_again_alone(whole):
-    (settings,) = whole.glob("runs/fedtransfer-int8-seed0-*/settings.json")
-    values = cli.parse(APP, ["--settings", str(settings)])
-    assert values["methods"] == ("fedtransfer",) and values["generator_precision"] == ("int8",)
-    assert values["results"] == "whole-again" and values["seeds"] == (0,)
+def test_a_flag_is_in_the_keys_of_the_runs_that_depend_on_it(whole):
+    def settings(run):
+        (file,) = whole.glob(f"runs/{run}-seed0-*/settings.json")
+        return json.loads(file.read_text())["key"]["settings"]
+
+    generators = set(settings("fedtransfer-int8")["GeneratorSettings"])
+    assert generators == {field.name for field in dataclasses.fields(GeneratorSettings)}
+    assert "GeneratorSettings" not in settings("fedavg") and settings("fedavg")["TileSettings"] == {"channels": 1}
+    assert "TogetherSettings" in settings("fedavg") and "SeparateSettings" not in settings("fedavg")
+    assert "SeparateSettings" in settings("separate-iron") and "TogetherSettings" not in settings("separate-iron")
+    known = {}
+    for file in whole.glob("runs/*/settings.json"):
+        for kind, values in json.loads(file.read_text())["key"]["settings"].items():
+            known.setdefault(kind, set()).update(values)
+    for kind in APP.settings:
+        assert {each.name for each in settings_of(kind) if each.in_key} <= known.get(kind.__name__, set()), kind
 
 
 @pytest.mark.slow

@@ -12,53 +12,74 @@ from tffapps.errors import UserError
 from tffapps.federated.cohort import stream
 from tffapps.fedtransfer import APP, data
 from tffapps.fedtransfer.dispatch import dispatch
-from tffapps.fedtransfer.exchange import Exchange
+from tffapps.fedtransfer.exchange import exchange
+from tffapps.fedtransfer.painter import Painter
+from tffapps.fedtransfer.placement import Here
+from tffapps.files import as_name
 
 ARCHITECTURE = Architecture("unet", (32, 32), 2, 1)
 
 
 @pytest.fixture(scope="module")
-def exchange():
-    return Exchange(cli.parse(APP, ["--profile", "smoke"]))
+def placement(place):
+    with working_in(place):
+        return Here(cli.parse(APP, ["--profile", "smoke"]))
 
 
 @pytest.fixture(scope="module")
-def made(place, pool, exchange):
+def tiles(placement):
+    return placement.folds()[0]
+
+
+@pytest.fixture(scope="module")
+def made(place, placement, tiles):
     with working_in(place):
-        return exchange.make(pool, "float32", seed=0)
+        return exchange(placement, tiles, "float32", seed=0)
 
 
-def trained(exchange, pool, client):
+def trained(placement, tiles, client):
     """The folder of a client's generator, of seed 0."""
-    return exchange.painter.trained(client, pool.of("train", client), stream(0, 0, pool.clients.index(client)))
+    return placement.painter.trained(client, tiles.part("train", client), stream(0, 0, tiles.clients.index(client)))
 
 
-def test_every_label_is_painted_in_the_others_look(made, pool, here, exchange):
+def test_every_label_is_painted_in_the_others_look(made, tiles, here, placement):
     assert made.table.groupby(["client", "sender"]).size().to_dict() == {
         ("austenite", "iron"): 8, ("iron", "austenite"): 8,
     }  # fmt: skip
-    for client in pool.clients:
+    for client in tiles.clients:
         rows = made.table[made.table.client == client]
-        assert list(rows["mask"]) == list(pool.of("train", client)["mask"])
+        assert list(rows["mask"]) == list(tiles.part("train", client)["mask"])
     rows = made.table[made.table.client == "iron"]
-    generator = generator_files.load(trained(exchange, pool, "austenite") / "generator.npz")
+    generator = generator_files.load(trained(placement, tiles, "austenite") / "generator.npz")
     np.testing.assert_array_equal(data.images_of(rows, 1), pix2pix.generate(generator, data.masks_of(rows)))
 
 
-def test_what_training_leaves(exchange, made, pool, here):
-    folder = trained(exchange, pool, "iron")
+def test_what_training_leaves(placement, made, tiles, here):
+    folder = trained(placement, tiles, "iron")
     assert (folder / "samples" / "epoch-0002.png").exists() and not (folder / "checkpoint.npz").exists()
     assert len(pd.read_csv(folder / "losses.csv")) == 2
 
 
-def test_the_seed_the_precision_and_the_pairs_decide(exchange, made, pool, here):
-    assert exchange.make(pool, "float32", seed=0).key == made.key
-    small = exchange.make(pool, "int8", seed=0)
-    assert small.key != made.key
+def test_the_seed_the_precision_and_the_pairs_decide(placement, made, tiles, here):
+    assert exchange(placement, tiles, "float32", seed=0).key == made.key
+    small = exchange(placement, tiles, "int8", seed=0)
+    assert small.key != made.key and (small.precision, small.seed, small.fold) == ("int8", 0, 0)
     sizes = [{each.bytes for each in one.deliveries} for one in (small, made)]
     assert max(sizes[0]) < 0.3 * min(sizes[1])
     one, other = (data.images_of(each.table, 1).astype(int) for each in (small, made))
     assert 0 < np.abs(one - other).mean() < 2
+
+
+def test_fresh_reaches_the_training_of_generators():
+    assert Painter.of(cli.parse(APP, ["--profile", "smoke", "--fresh"])).fresh
+    assert not Painter.of(cli.parse(APP, ["--profile", "smoke"])).fresh
+
+
+def test_names_of_clients_that_no_file_can_have(tmp_path):
+    clients = ["a/b", "ä.c"]
+    handed_in(tmp_path, [as_name(client) for client in clients])
+    deliveries = dispatch(tmp_path, clients, ARCHITECTURE, "float32")
+    assert [(each.sender, each.receiver) for each in deliveries] == [("a/b", "ä.c"), ("ä.c", "a/b")]
 
 
 def handed_in(folder, names=("a", "b", "c"), precision="float32"):

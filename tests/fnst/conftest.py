@@ -4,8 +4,8 @@ import pytest
 
 from tffapps import cli
 from tffapps.data import chaoyang, glands
-from tffapps.fnst import APP, StyleFlags, data
-from tffapps.settings import pick
+from tffapps.data.pool import Pool
+from tffapps.fnst import APP, GramSettings, TransferSettings
 
 
 @pytest.fixture(scope="session")
@@ -15,8 +15,15 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pool(folder):
-    table = chaoyang.read(folder)
-    return data.Pool("stand-in", table, list(chaoyang.CLASSES), "key", has_sites=False)
+    return Pool("stand-in", chaoyang.read(folder), list(chaoyang.CLASSES), "key")
+
+
+@pytest.fixture(scope="session")
+def federation(pool):
+    """Two images of each rare class at every client."""
+    from tffapps.fnst import data
+
+    return data.shared_out(pool, 2, 0)
 
 
 @pytest.fixture
@@ -29,7 +36,8 @@ def away(tmp_path, monkeypatch):
 def styler_of(*flags):
     from tffapps.fnst.styler import Styler
 
-    return Styler(pick(StyleFlags, cli.parse(APP, ["--profile", "smoke", *flags])))
+    parsed = cli.parse(APP, ["--profile", "smoke", *flags])
+    return Styler(parsed[GramSettings], parsed[TransferSettings])
 
 
 @pytest.fixture(scope="session")
@@ -40,5 +48,6 @@ def styler():
 @pytest.fixture(scope="session")
 def exchange(styler):
     from tffapps.fnst.exchange import Exchange
+    from tffapps.fnst.placement import Here
 
-    return Exchange(styler)
+    return Exchange(Here(styler))

@@ -1,5 +1,7 @@
 """Styles travel, images do not."""
 
+import dataclasses
+
 import cv2
 import numpy as np
 import pandas as pd
@@ -8,45 +10,46 @@ import pytest
 from preprocessing import gram, gram_files, style_transfer
 from preprocessing.style_settings import LAYERS
 from tests.fnst.conftest import styler_of
+from tffapps.data.pool import Pool
 from tffapps.errors import UserError
 from tffapps.fnst import Augmentation
 from tffapps.fnst import exchange as module
-from tffapps.fnst.data import Sites
-from tffapps.fnst.exchange import rare_and_rich
-from tffapps.fnst.runs import repeated
+from tffapps.fnst.data import images_of
+from tffapps.fnst.exchange import rare_and_rich, repeated
 
 S2C2 = Augmentation(2, 2)
 
 
-def table(**counts):
-    rows = [(f"{client}-{label}-{n}.png", label, client) for client, own in counts.items() for label, k in own.items()
-            for n in range(k)]  # fmt: skip
-    return Sites(0, pd.DataFrame(rows, columns=["path", "label", "client"]), pd.DataFrame())
+def federation_of(**counts):
+    rows = [(f"{client}-{label}-{n}.png", label, client, "train") for client, own in counts.items()
+            for label, k in own.items() for n in range(k)]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["path", "label", "client", "split"])
+    return Pool("drawn", table, sorted(set(table.label)), "key", given=True)
 
 
 def test_rare_is_at_most_as_many_as_contents():
-    sites = table(a={"x": 9, "y": 2}, b={"x": 1, "y": 3, "z": 2}, c={"z": 3})
-    few, many = rare_and_rich(sites, S2C2)
+    federation = federation_of(a={"x": 9, "y": 2}, b={"x": 1, "y": 3, "z": 2}, c={"z": 3})
+    few, many = rare_and_rich(federation, S2C2)
     assert few == {"a": ["y"], "b": ["x", "z"], "c": []}
     assert many == {"a": ["x"], "b": ["y"], "c": ["z"]}
 
 
 def test_rare_images_are_repeated_as_often_as_they_would_be_styled():
-    sites = table(a={"x": 9, "y": 2}, b={"x": 1, "y": 3}, c={"x": 3, "y": 30})
-    again = repeated(sites, Augmentation(4, 2))
+    federation = federation_of(a={"x": 9, "y": 2}, b={"x": 1, "y": 3}, c={"x": 3, "y": 30})
+    again = repeated(federation, Augmentation(4, 2))
     # a's y: styles of b (3 images only) and of c (4); b's x: of a (4) and of c (3 images only).
     assert again.groupby(["client", "label"]).size().to_dict() == {("a", "y"): 2 * 7, ("b", "x"): 1 * 7}
 
 
 @pytest.fixture(scope="module")
-def made(pool, exchange, tmp_path_factory):
+def made(federation, exchange, tmp_path_factory):
     place = tmp_path_factory.mktemp("made")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        yield exchange.make(pool.sites(2, 0), S2C2, seed=0), place
+        yield exchange.make(federation, S2C2, seed=0), place
 
 
-def test_every_rare_class_gets_an_image_for_each_content_and_style(made, pool):
+def test_every_rare_class_gets_an_image_for_each_content_and_style(made, pool, federation):
     found, _ = made
     assert found.table.groupby(["client", "label"]).size().unique().tolist() == [4]
     own = dict(zip(("client1", "client2", "client3", "client4"), pool.classes))
@@ -54,14 +57,13 @@ def test_every_rare_class_gets_an_image_for_each_content_and_style(made, pool):
         (client, label) for client in own for label in pool.classes if label != own[client]
     }
     assert all(own[sender] == label for sender, label in zip(found.table.sender, found.table.label))
-    sites = pool.sites(2, 0)
     for row in found.table.itertuples():  # contents are the client's own
-        assert row.content in set(sites.of(row.client, row.label).path)
+        assert row.content in set(images_of(federation, row.client, row.label).path)
         image = cv2.imread(row.path)
         assert image.shape == (32, 32, 3) and not np.array_equal(image, cv2.imread(row.content))
 
 
-def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool, monkeypatch):
+def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool, federation, monkeypatch):
     """All that the server's one function is given: names of clients and classes, the VGG's identity, and a folder."""
     _, place = made
     monkeypatch.chdir(place)
@@ -73,11 +75,11 @@ def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool,
         return dispatch(*arguments)
 
     monkeypatch.setattr(module, "dispatch", recorded)
-    exchange.make(pool.sites(2, 0), S2C2, seed=0)
+    exchange.make(federation, S2C2, seed=0)
     ((folder, wanted, width, sha256),) = calls
     assert set(wanted) == {"client1", "client2", "client3", "client4"}
     assert {label for labels in wanted.values() for label in labels} == set(pool.classes)
-    assert width == 4 and sha256 == gram.fingerprint(exchange.styler.encoder)
+    assert width == 4 and sha256 == gram.fingerprint(exchange.placement.styler.encoder)
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) == 4 + 12
     for file in files:
@@ -86,8 +88,8 @@ def test_nothing_but_gram_matrices_is_handed_to_the_server(made, exchange, pool,
         gram_files.load(file, width, sha256)  # refuses anything that is not F Fᵀ of the right shape
 
 
-def test_what_is_sent_is_the_style_of_the_images_chosen(styler, pool, away):
-    rows = pool.sites(2, 0).of("client2", "serrated")
+def test_what_is_sent_is_the_style_of_the_images_chosen(styler, federation, away):
+    rows = images_of(federation, "client2", "serrated")
     styler.measure(away / "sent.npz", rows, "serrated", 3, seed=1)
     sent = gram_files.load(away / "sent.npz", 4)
     images = styler.style_images(rows, 3, seed=1)
@@ -96,20 +98,20 @@ def test_what_is_sent_is_the_style_of_the_images_chosen(styler, pool, away):
         np.testing.assert_allclose(matrix, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_images_are_made_once(made, exchange, pool, monkeypatch):
+def test_images_are_made_once(made, exchange, federation, monkeypatch):
     found, place = made
     monkeypatch.chdir(place)
     monkeypatch.setattr(style_transfer, "transfer", None)  # would fail if it were needed
-    again = exchange.make(pool.sites(2, 0), S2C2, seed=0)
+    again = exchange.make(federation, S2C2, seed=0)
     assert again.key == found.key and again.table.equals(found.table)
 
 
-def test_images_move_towards_the_style(made, styler, pool, monkeypatch):
+def test_images_move_towards_the_style(made, styler, federation, monkeypatch):
     """More steps: the made images' Gram matrices come nearer to those received."""
     found, place = made
     monkeypatch.chdir(place)
     delivery = found.deliveries[0]
-    contents = pool.sites(2, 0).of(delivery.receiver, delivery.label).path.to_numpy()
+    contents = images_of(federation, delivery.receiver, delivery.label).path.to_numpy()
     wanted = styler.load(delivery.file)
     after = styler_of("--style-steps", "60").make(contents, wanted, "more steps")
     content, style = style_transfer.all_pairs(len(contents), len(wanted)).T
@@ -123,15 +125,15 @@ def test_images_move_towards_the_style(made, styler, pool, monkeypatch):
     assert (now < before).all() and now.sum() < 0.5 * before.sum()
 
 
-def test_nobody_has_enough_or_nobody_has_few(exchange, pool, away):
+def test_nobody_has_enough_or_nobody_has_few(exchange, federation, away):
     with pytest.raises(UserError, match="S2C1: no class has more than 1 images at one client and 1 to 1"):
-        exchange.make(pool.sites(2, 0), Augmentation(2, 1), seed=0)
+        exchange.make(federation, Augmentation(2, 1), seed=0)
 
 
-def test_clients_may_have_any_name(exchange, pool, away):
-    sites = pool.sites(2, 0)
-    odd = sites.train.assign(client=sites.train.client.replace({"client1": "St. Mary's / A", "client2": ".."}))
-    found = exchange.make(Sites(2, odd, sites.test), S2C2, seed=0)
+def test_clients_may_have_any_name(exchange, federation, away):
+    clients = federation.table.client.replace({"client1": "St. Mary's / A", "client2": ".."})
+    odd = dataclasses.replace(federation, table=federation.table.assign(client=clients), key="odd")
+    found = exchange.make(odd, S2C2, seed=0)
     assert {"St. Mary's / A", ".."} <= set(found.table.client) and {"St. Mary's / A", ".."} <= set(found.table.sender)
     assert all(away in path.resolve().parents for path in away.rglob("*.npz"))
 

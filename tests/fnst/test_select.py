@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tffapps.fnst.data import images_of
 from tffapps.fnst.select import choose, farthest, statistics
 
 
@@ -16,8 +17,8 @@ def test_fewer_points_than_asked_for_and_equal_points():
     assert sorted(farthest(np.zeros((3, 2)), 5, first=1).tolist()) == [0, 1, 2]
 
 
-def test_a_shorter_choice_begins_a_longer_one(styler, pool):
-    images = styler.read(pool.sites(2, 0).of("client1", "normal").path)
+def test_a_shorter_choice_begins_a_longer_one(styler, federation):
+    images = styler.read(images_of(federation, "client1", "normal").path)
     for how in ("diverse", "random"):
         longer = choose(styler.encoder, images, 6, how, seed=3)
         assert choose(styler.encoder, images, 3, how, seed=3).tolist() == longer[:3].tolist()
@@ -25,7 +26,7 @@ def test_a_shorter_choice_begins_a_longer_one(styler, pool):
 
 
 def test_a_diverse_choice_is_farther_apart_than_random_ones(styler, pool):
-    images = styler.read(pool.table.path[pool.table.split == "train"])
+    images = styler.read(pool.part("train").path)
     points = statistics(styler.encoder, images)
 
     def nearest(rows):

@@ -1,11 +1,13 @@
 """Tables on records written by hand."""
 
+import pathlib
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from tffapps.fnst.runs import Record
 from tffapps.fnst.tables import BEST, LAST, f1_per_class, scores_of, table1, table2, table3, table4
+from tffapps.study import Record
 
 
 def record(method, site, values, rare=5, augmentation="", seed=0, made=0):
@@ -13,7 +15,10 @@ def record(method, site, values, rare=5, augmentation="", seed=0, made=0):
     rounds = pd.DataFrame(values, columns=["accuracy", "macro_f1", "auroc"])
     rounds.insert(0, "round", range(1, len(rounds) + 1))
     rounds["f1_normal"] = rounds.macro_f1 / 2
-    return Record(method, site, rare, augmentation, seed, made, rounds)
+    labels = {
+        "method": method, "site": site, "rare": rare, "augmentation": augmentation, "made": made, "seed": seed
+    }  # fmt: skip
+    return Record(labels, rounds, pd.DataFrame(), {}, pathlib.Path(), list)
 
 
 RECORDS = [

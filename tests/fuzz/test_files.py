@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from models import classifiers, pix2pix
 from preprocessing import generator_files, gram_files, pix2pix_folder
-from preprocessing.files import UserError as PreprocessingError
 from preprocessing.pix2pix import Training
 from preprocessing.pix2pix_settings import settings_for
 from preprocessing.stain_settings import StainSettings
@@ -139,7 +138,7 @@ def test_checkpoints_of_generators(folder, training, data):
     pix2pix_folder._save(training, path, training.fingerprint())
     before = training.state()
     path.write_bytes(data.draw(other(path.read_bytes())))
-    if not loaded_or_refused(lambda: pix2pix_folder._restore(training, path), PreprocessingError, folder):
+    if not loaded_or_refused(lambda: pix2pix_folder._restore(training, path), UserError, folder):
         assert all(np.array_equal(a, b) for a, b in zip(training.state(), before))
     training.restore(before)
 

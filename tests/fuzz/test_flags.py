@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import importlib
 import io
 import json
+import types
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.strategies import ODD, bounded, check_refusal, damaged
-from tffapps import cli
+from tffapps import cli, systems
+from tffapps.app import App, Common
 from tffapps.errors import UserError
-from tffapps.settings import item_kind
+from tffapps.settings import Setting
+from tffapps.study import paths_of
 
-NAMES = ("classify", "plfl", "fedsda", "fedstyle", "fnst", "fedtransfer")
-APPS = {name: importlib.import_module(f"tffapps.{name}").APP for name in NAMES}
+APPS = {app.name: app for app in systems.every()}
+NAMES = tuple(APPS)
 TEXTS = [text for text in ODD if "\0" not in text]  # no command line can hold it
 NUMBERS = [
     "0",
@@ -42,12 +44,12 @@ NUMBERS = [
 ]
 
 
-def within(field: dataclasses.Field, value) -> bool:
-    limits, infinity = field.metadata, float("inf")
-    if isinstance(field.default, tuple):
-        one = dataclasses.field(default=item_kind(field)(), metadata=limits)
+def within(setting: Setting, value) -> bool:
+    limits, infinity = setting.limits, float("inf")
+    if setting.several:
+        one = dataclasses.replace(setting, several=False)
         return isinstance(value, tuple) and all(within(one, item) for item in value)
-    if type(value) is not type(field.default) or (limits.get("choices") and value not in limits["choices"]):
+    if type(value) is not setting.kind or (limits.get("choices") and value not in limits["choices"]):
         return False
     return not isinstance(value, (int, float)) or (
         limits.get("least", -infinity) <= value <= limits.get("most", 2**31 if isinstance(value, int) else 1e308)
@@ -55,19 +57,29 @@ def within(field: dataclasses.Field, value) -> bool:
     )
 
 
+class Trying(App):
+    """An application whose work is to look at its flags."""
+
+    def part(self, name):
+        return types.SimpleNamespace(run=self.look)
+
+    def look(self, flags):
+        values = flags.as_dict()
+        json.dumps(values)
+        assert values["methods"] and set(values["methods"]) <= set(self.methods) and flags.profile in self.profiles
+        for name, setting in self.flags().items():
+            assert within(setting, values[name]) or name == "methods", (name, values[name])
+        assert all(flags[owner] for owner in (Common, *self.settings))
+        paths_of(values)
+
+
 def tried(app, arguments):
-    """The exit status of a command whose work is to write its settings down."""
-
-    def work(values):
-        json.dumps(cli.context(app.name, values))
-        assert values["methods"] and set(values["methods"]) <= set(app.methods) and values["profile"] in app.profiles
-        for name, (field, _) in app.fields().items():
-            assert within(field, values[name]) or (name == "methods"), (name, values[name])
-
+    """The exit status of a command whose work is to look at its flags."""
+    app = Trying(**{field.name: getattr(app, field.name) for field in dataclasses.fields(App)})
     errors = io.StringIO()
     with contextlib.redirect_stderr(errors):
         try:
-            status = cli.main(dataclasses.replace(app, work=work), arguments)
+            status = cli.main(app, arguments)
         except SystemExit as stopped:  # argparse
             status = stopped.code
     lines = errors.getvalue().strip().splitlines()
@@ -80,20 +92,20 @@ def tried(app, arguments):
 @st.composite
 def command_lines(draw):
     app = APPS[draw(st.sampled_from(NAMES))]
-    fields = list(app.fields().values())
+    settings = list(app.flags().values())
     arguments = ["--profile", draw(st.sampled_from(sorted(app.profiles)))] if draw(st.booleans()) else []
     for _ in range(draw(st.integers(1, 4))):
-        field, _ = draw(st.sampled_from(fields))
-        flag = "--" + field.name.replace("_", "-")
-        if isinstance(field.default, bool):
+        setting = draw(st.sampled_from(settings))
+        flag = setting.flag
+        if setting.kind is bool:
             arguments.append(draw(st.sampled_from([flag, f"--no-{flag[2:]}", f"{flag}=yes"])))
             continue
-        choices = [str(choice) for choice in field.metadata.get("choices") or app.methods]
+        choices = [str(choice) for choice in setting.limits.get("choices") or app.methods]
         one = st.one_of(
             st.sampled_from(NUMBERS), st.integers().map(str), st.floats().map(str), st.sampled_from(choices),
             st.sampled_from(TEXTS), st.text(st.characters(exclude_characters="\0"), max_size=9),
         )  # fmt: skip
-        value = ",".join(draw(st.lists(one, max_size=3))) if isinstance(field.default, tuple) else draw(one)
+        value = ",".join(draw(st.lists(one, max_size=3))) if setting.several else draw(one)
         arguments += draw(st.sampled_from([[f"{flag}={value}"], [flag, value]]))
     return app, arguments
 
@@ -105,9 +117,9 @@ def test_command_lines(line):
 
 
 def stored(app) -> dict:
-    values = cli.parse(app, ["--profile", "smoke"])
-    settings = {"method": app.methods[0], "seed": 0, **dict.fromkeys((one for one, _ in app.narrowed), "x")}
-    return json.loads(json.dumps({**cli.context(app.name, values), "settings": settings}))
+    flags = cli.parse(app, ["--profile", "smoke"])
+    labels = {"method": app.methods[0], "seed": 0, **dict.fromkeys((label for label, _ in app.narrowed), "x")}
+    return json.loads(json.dumps({"app": app.name, "flags": flags.as_dict(), "labels": labels}))
 
 
 anything = st.recursive(
@@ -122,10 +134,10 @@ def settings_files(draw):
     app = APPS[draw(st.sampled_from(NAMES))]
     content = copy.deepcopy(stored(app))
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.sampled_from([content, content["flags"], content["flags"], content["settings"]]))
+        place = draw(st.sampled_from([content, content["flags"], content["flags"], content["labels"]]))
         if isinstance(place, dict) and place:
             place[draw(st.sampled_from(sorted(place)))] = draw(anything)
-        if not all(isinstance(content[name], dict) for name in ("flags", "settings")):
+        if not all(isinstance(content[name], dict) for name in ("flags", "labels")):
             break
     return app, json.dumps(content).encode()
 

@@ -12,12 +12,12 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preprocessing import files, image_bytes, knee
+from preprocessing import image_bytes, knee
 from tests.fuzz.strategies import bounded, check_refusal, damaged
-from tffapps.data import cache, made, pipeline
+from tffapps.data import made, pipeline
 from tffapps.data.micrograph_labels import read_label
 from tffapps.data.unreadable import find_unreadable
-from tffapps.errors import UserError
+from tffapps.errors import Rejected, UserError
 
 
 def _samples() -> list[bytes]:
@@ -74,12 +74,12 @@ def each_reader(contents: bytes) -> None:
     for flag in (cv2.IMREAD_UNCHANGED, cv2.IMREAD_GRAYSCALE, cv2.IMREAD_COLOR):
         try:
             assert image_bytes.decode(contents, flag).size
-        except files.Rejected as rejected:
+        except Rejected as rejected:
             check_refusal(rejected)
     try:
         image = made.decode(contents)
         assert image.dtype == np.uint8 and image.shape[2:] == (3,) and image.size
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         check_refusal(rejected)
     try:
         label = read_label("label.png", contents)
@@ -88,7 +88,7 @@ def each_reader(contents: bytes) -> None:
         check_refusal(error)
     try:
         assert knee.preprocess_bytes(contents).startswith(b"\x89PNG")
-    except files.Rejected as rejected:
+    except Rejected as rejected:
         check_refusal(rejected)
 
 

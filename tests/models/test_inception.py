@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from models import inception, weights
+from models import downloads
 from models.inception import build
 from models.weights import WeightsError
 
@@ -93,17 +92,13 @@ def test_nothing_in_it_is_trained(network):
     np.testing.assert_array_equal(network(pictures), before)
 
 
-def test_imagenet_is_the_file_keras_would_fetch(tmp_path, monkeypatch):
-    from keras.src.applications import inception_v3
-
-    folder, file, md5 = inception.IMAGENET
-    assert f"{weights.SERVER}/{folder}/{file}" == inception_v3.WEIGHTS_PATH_NO_TOP
-    source = inspect.getsource(inception_v3)
-    assert f'file_hash="{md5}"' in source[source.index("WEIGHTS_PATH_NO_TOP,") :][:200]
+def test_imagenet_that_cannot_be_had(tmp_path, monkeypatch):
+    def unreachable(url):
+        raise downloads.DownloadError("cannot be reached")
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(weights, "_reachable", lambda host, port: False)
-    with pytest.raises(WeightsError, match="cannot be reached"):
+    monkeypatch.setattr(downloads, "open_url", unreachable)
+    with pytest.raises(WeightsError, match="inceptionv3: its ImageNet weights could not be had"):
         build("imagenet", size=75)
 
 

@@ -106,7 +106,7 @@ def test_it_learns_in_a_federated_round(in_process):
         state = round_.start(start)
         for _ in range(2):
             data = [tf.data.Dataset.from_tensor_slices(arrays).batch(4).repeat(4) for _ in range(2)]
-            state, _, _ = round_.next(state, [0, 1], data)
+            state = round_.next(state, [0, 1], data).state
     found = list(state.weights)
     assert largest_difference(start, found) > 0.01
     losses = []

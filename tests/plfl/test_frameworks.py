@@ -12,14 +12,26 @@ from tests.conftest import largest_difference
 from tffapps import cli
 from tffapps.data import knees, oai
 from tffapps.data.images import Reader
+from tffapps.data.pool import Pool
 from tffapps.engine import open_engine
 from tffapps.engine.values import HERE
 from tffapps.federated.cohort import Client, play, stream
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
-from tffapps.plfl import APP, inputs, settings_of
-from tffapps.plfl.data import Pool
+from tffapps.plfl import (
+    APP,
+    SPLITS,
+    CsflSettings,
+    FssflSettings,
+    GoldSettings,
+    LocalSettings,
+    PlflSettings,
+    PlusSettings,
+    TargetSettings,
+    division,
+    inputs,
+)
 from tffapps.plfl.frameworks import Frameworks
 
 EPOCHS = 3
@@ -49,16 +61,14 @@ class Setup:
     """One network with its frameworks, for these flags."""
 
     def __init__(self, pool, *flags):
-        values = cli.parse(APP, [*FLAGS, *flags])
-        settings = settings_of(values)
-        self.settings, self.pool = settings, pool
-        self.inputs = inputs.inputs_of("tiny", settings, len(pool.classes), "random", ("png",))
-        self.start, self.identity = self.inputs.initial(0)
-        self.frameworks = Frameworks(self.inputs, pool, settings, values)
+        self.flags, self.pool = cli.parse(APP, [*FLAGS, *flags]), pool
+        network = inputs.network_of("tiny", self.flags)
+        self.inputs = inputs.inputs_of(network, self.flags, len(pool.classes), ("png",))
+        self.start = self.inputs.initial(0).weights
+        self.frameworks = Frameworks(self.inputs, pool, self.flags)
 
     def federation(self, name, seed=0):
-        kind = {"csfl": "csfl", "fssfl": "fssfl"}.get(name, "plfl")
-        return self.frameworks.of(name, self.pool.split(kind, seed), seed)
+        return self.frameworks.of(name, division.split(self.pool, SPLITS[name], seed), seed)
 
     def play(self, round_, clients):
         with open_engine("in-process"):
@@ -76,7 +86,7 @@ def test_fssfl_without_the_unlabelled_loss_is_supervised_training(stored):
     found = stored.play(build_round(federation.task, federation.method), federation.clients)
     task = Task.of_batches(stored.inputs.model, stored.inputs.spec, cross_entropy)
     supervised = build_round(task, FedAvg(learning_rate=0.05))
-    table = stored.pool.split("fssfl", 0)
+    table = division.split(stored.pool, "fssfl", 0)
     examples, models = [], []
     for client in federation.clients:
         labelled = Client(client.name, lambda number, client=client: client.batches(number).training.labelled)
@@ -95,7 +105,7 @@ def test_fssfl_without_the_unlabelled_loss_is_supervised_training(stored):
 
 def test_a_known_label_and_no_other_reaches_fssfl(stored):
     """The labels that come with unlabelled images do not exist; those that come with labelled ones are the table's."""
-    table = stored.pool.split("fssfl", 0)
+    table = division.split(stored.pool, "fssfl", 0)
     for client in stored.federation("fssfl").clients:
         data = client.batches(1)
         own = table[(table.client == client.name) & (table.split == "train")]
@@ -152,7 +162,7 @@ def test_other_weights_are_other_features(pool):
 def test_the_server_takes_part_with_its_images_times_epochs(pool):
     without = Setup(pool, "--augment", "none")
     taking_part = Setup(pool, "--augment", "none", "--server-in-average")
-    table = pool.split("plfl", 0)
+    table = division.split(pool, "plfl", 0)
     gold = ((table.client == oai.SERVER) & (table.split == "train")).sum()
     assert taking_part.federation("plfl").method.server_examples == EPOCHS * gold > 0
     assert without.federation("plfl").method.server_examples == 0
@@ -160,14 +170,16 @@ def test_the_server_takes_part_with_its_images_times_epochs(pool):
 
 def test_every_framework_has_its_rounds_and_clients(stored):
     found = {name: stored.federation(name) for name in ("gold", "csfl", "plfl", "plfl+", "fssfl")}
-    settings = stored.settings
-    assert {name: (one.rounds, one.epochs) for name, one in found.items()} == {
-        "gold": (1, settings.gold_epochs),
-        "csfl": (settings.csfl_rounds, settings.epochs),
-        "plfl": (settings.plfl_rounds, settings.epochs),
-        "plfl+": (settings.plus_rounds, settings.plus_epochs),
-        "fssfl": (settings.fssfl_rounds, settings.epochs),
+    gold, local, target = (stored.flags[kind] for kind in (GoldSettings, LocalSettings, TargetSettings))
+    csfl, plfl, plus, fssfl = (stored.flags[kind] for kind in (CsflSettings, PlflSettings, PlusSettings, FssflSettings))
+    assert {name: (one.rounds, one.settings) for name, one in found.items()} == {
+        "gold": (1, (gold,)),
+        "csfl": (csfl.csfl_rounds, (csfl, local)),
+        "plfl": (plfl.plfl_rounds, (plfl, local, target)),
+        "plfl+": (plus.plus_rounds, (plus, target)),
+        "fssfl": (fssfl.fssfl_rounds, (fssfl, local)),
     }
+    assert {name: one.method.average_from for name, one in found.items() if one.method.average_from} == {"plfl+": 3}
     assert [client.name for client in found["gold"].clients] == ["server"]
     assert all(
         [client.name for client in found[name].clients] == ["client1", "client2"] for name in found if name != "gold"
@@ -190,20 +202,20 @@ def test_every_client_and_round_has_random_numbers_of_its_own(stored):
 
 def test_given_clients_are_all_there_and_draw_each_on_their_own(pool, stored):
     names = ["server", "east", "west", "north"]
-    table = pool.table.assign(client=[names[place % 4] for place in range(len(pool.table))], split="train")
+    table = pool.table.assign(client=[names[row % 4] for row in range(len(pool.table))], split="train")
     given = dataclasses.replace(pool, table=table, given=True)
-    frameworks = Frameworks(stored.inputs, given, stored.settings, cli.parse(APP, FLAGS))
-    clients = frameworks.of("plfl", given.split("plfl", 0), 0).clients
-    assert [client.name for client in clients] == list(given.clients) == ["east", "north", "west"]
+    frameworks = Frameworks(stored.inputs, given, cli.parse(APP, FLAGS))
+    clients = frameworks.of("plfl", division.split(given, "plfl", 0), 0).clients
+    assert [client.name for client in clients] == list(division.clients(given)) == ["east", "north", "west"]
     assert [client.site for client in frameworks.of("gold", table, 0).clients] == [HERE]
-    for client, place in zip(clients, (0, 1, 3)):  # 2 is the server's
+    for client, position in zip(clients, (0, 1, 3)):  # 2 is the server's
         truth, draw = client.batches(1).truth, client.batches(1).draw
         assert truth.tolist() == pool.codes(table[table.client == client.name]).tolist()
-        assert draw.tolist() == np.random.default_rng(stream(0, 1, place)).random(len(draw), np.float32).tolist()
+        assert draw.tolist() == np.random.default_rng(stream(0, 1, position)).random(len(draw), np.float32).tolist()
 
 
 def test_plfl_clients_see_row_numbers_and_no_labels(pool, stored):
-    table = pool.split("plfl", 0)
+    table = division.split(pool, "plfl", 0)
     relabelled = table.assign(label=np.where(table.client == oai.SERVER, table.label, "severe"))
     for name in ("plfl", "plfl+"):
         first, second = (stored.frameworks.of(name, one, 0).clients[0].batches(1) for one in (table, relabelled))

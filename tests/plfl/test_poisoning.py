@@ -31,10 +31,10 @@ def table(tmp_path):
     order = np.random.default_rng(1).permutation(len(rows))
     rng = np.random.default_rng(2)
     found = []
-    for number, place in enumerate(order):
+    for number, position in enumerate(order):
         path = tmp_path / f"{number}.png"
         path.write_bytes(encode(rng.integers(0, 256, (21, 28), dtype=np.uint8)))
-        found.append((str(path), CLASSES[number % 3], *rows[place], f"P{number}"))
+        found.append((str(path), CLASSES[number % 3], *rows[position], f"P{number}"))
     return pd.DataFrame(found, columns=COLUMNS, index=range(100, 100 + len(rows)))
 
 

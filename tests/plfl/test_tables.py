@@ -1,15 +1,18 @@
 """The tables from hand-made records, the thesis's own numbers, and splits that let no subject into two parts."""
 
+import dataclasses
+import pathlib
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from tffapps import cli
 from tffapps.data import knees, oai
-from tffapps.plfl import APP, figures, tables, thesis
-from tffapps.plfl.data import Pool
-from tffapps.plfl.runs import Record
+from tffapps.data.pool import Pool
+from tffapps.plfl import division, paper, parameters, tables
+from tffapps.plfl.parameters import Shape
 from tffapps.results import write_table
+from tffapps.study import Record
 
 CLASSES = ["healthy", "moderate", "severe"]
 # Tables 4.9 and 4.10 of the thesis, typed from it.
@@ -38,7 +41,7 @@ def rounds(*accuracies, counts=((4, 0, 0), (1, 2, 0), (0, 1, 2)), seconds=60.0):
     rows = [
         {
             "round": number,
-            **{metric: accuracy - place / 10 for place, metric in enumerate(tables.METRICS)},
+            **{metric: accuracy - rank / 10 for rank, metric in enumerate(tables.METRICS)},
             **cells("test", counts),
             "seconds": seconds,
             "training_seconds": seconds / 2,
@@ -58,9 +61,14 @@ def plfl_report(number, client, kept, right, test, truth):
     return reports(number, client, test, **counts, **cells("truth", truth))
 
 
+def record(method, model, seed, poison, rounds, clients):
+    labels = {"method": method, "model": model, "seed": seed, "poison": poison}
+    return Record(labels, rounds, clients, {}, pathlib.Path(), list)
+
+
 def gold(seed, accuracy, model="mobilenetv2", seconds=120.0):
     own = pd.DataFrame([{"round": 1, "client": "server", "examples": 80, "loss": 0.5}])
-    return Record("gold", model, seed, 0.0, rounds(accuracy, seconds=seconds), own)
+    return record("gold", model, seed, 0.0, rounds(accuracy, seconds=seconds), own)
 
 
 def plfl(seed, *accuracies, kept=(6, 2, 0), right=(3, 2, 0), poison=0.0):
@@ -69,7 +77,7 @@ def plfl(seed, *accuracies, kept=(6, 2, 0), right=(3, 2, 0), poison=0.0):
         for number in range(1, len(accuracies) + 1)
         for client in oai.CLIENTS
     ]
-    return Record("plfl", "mobilenetv2", seed, poison, rounds(*accuracies), pd.DataFrame(rows))
+    return record("plfl", "mobilenetv2", seed, poison, rounds(*accuracies), pd.DataFrame(rows))
 
 
 def csfl(seed, *accuracies, model="densenet169", poison=0.0, counts=((4, 0, 0), (1, 2, 0), (0, 1, 2))):
@@ -78,7 +86,7 @@ def csfl(seed, *accuracies, model="densenet169", poison=0.0, counts=((4, 0, 0), 
         for number in range(1, len(accuracies) + 1)
         for client in oai.CLIENTS
     ]
-    return Record("csfl", model, seed, poison, rounds(*accuracies, counts=counts), pd.DataFrame(rows))
+    return record("csfl", model, seed, poison, rounds(*accuracies, counts=counts), pd.DataFrame(rows))
 
 
 def row_of(table, **values):
@@ -88,20 +96,23 @@ def row_of(table, **values):
     return chosen.iloc[0]
 
 
+WANTED = [Shape(name, 32, 1, "gap", frozen=False, classes=3) for name in ("tiny", "mobilenetv2")]
+
+
 @pytest.fixture(scope="module")
 def models():
-    return tables.models([("tiny", 32, 1, "gap", False), ("mobilenetv2", 32, 1, "gap", False)])
+    return parameters.table_of(WANTED)
 
 
 @pytest.mark.slow
 def test_the_networks_are_those_of_the_thesis(models):
     for name in PARAMETERS:
         row = row_of(models, model=name, size=224)
-        for place, kind in enumerate(("trainable", "non_trainable", "total")):
-            assert row[kind] == row[f"paper_{kind}"] == PARAMETERS[name][place]
-            assert row[f"{kind}_mb"] == row[f"paper_{kind}_mb"] == MEGABYTES[name][place]
+        for number, kind in enumerate(("trainable", "non_trainable", "total")):
+            assert row[kind] == row[f"paper_{kind}"] == PARAMETERS[name][number]
+            assert row[f"{kind}_mb"] == row[f"paper_{kind}_mb"] == MEGABYTES[name][number]
         assert row["base"] == "frozen"
-    assert thesis.PARAMETERS == PARAMETERS and thesis.MEGABYTES == MEGABYTES
+    assert paper.PARAMETERS == PARAMETERS and paper.MEGABYTES == MEGABYTES
 
 
 @pytest.mark.slow
@@ -123,24 +134,26 @@ def test_written_parameters_keep_every_digit(models, tmp_path):
 
 def test_counted_networks_are_not_counted_again(models, tmp_path, monkeypatch):
     write_table(tmp_path / "models.csv", models)
-    monkeypatch.setattr(tables, "_sizes", None)
-    wanted = [("tiny", 32, 1, "gap", False), ("mobilenetv2", 32, 1, "gap", False)]
-    again = tables.models(wanted, earlier=tmp_path / "models.csv")
+    monkeypatch.setattr(parameters, "_counts", None)
+    again = parameters.table_of(WANTED, tmp_path / "models.csv")
     write_table(tmp_path / "again.csv", again)
     assert (tmp_path / "again.csv").read_text() == (tmp_path / "models.csv").read_text()
     with pytest.raises(TypeError):  # two classes: another network
-        tables.models(wanted, 2, tmp_path / "models.csv")
+        parameters.table_of([dataclasses.replace(WANTED[0], classes=2)], tmp_path / "models.csv")
 
 
-@pytest.mark.parametrize("flags", [[], ["--fresh"]])
-def test_networks_are_counted_again_with_fresh(flags, pool, tmp_path, monkeypatch):
+def test_a_network_of_the_thesis_stands_in_the_table_once(models, tmp_path):
+    write_table(tmp_path / "models.csv", models)
+    again = parameters.table_of(parameters.THESIS[:1], tmp_path / "models.csv")
+    assert again.model.tolist() == list(PARAMETERS)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_networks_are_counted_again_with_fresh(fresh, tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr(tables, "models", lambda *arguments: given.append(arguments) or pd.DataFrame())
-    monkeypatch.setattr(figures, "draw_all", lambda *arguments: None)
-    values = cli.parse(APP, ["--profile", "smoke", "--size", "32", *flags])
-    what_ran = {"data": "stand-in", "weights": "random"}
-    tables.write_all(tmp_path, [gold(0, 0.5), plfl(0, 0.6)], pool, values, what_ran, False)
-    assert given == [([("tiny", 32, 1, "gap", False)], 3, None if flags else tmp_path / "models.csv")]
+    monkeypatch.setattr(parameters, "table_of", lambda *arguments: given.append(arguments) or pd.DataFrame())
+    parameters.write(tmp_path, WANTED, fresh)
+    assert given == [(WANTED, None if fresh else tmp_path / "models.csv")] and (tmp_path / "models.csv").exists()
 
 
 def test_a_seed_that_stopped_early_counts_with_its_last_round():
@@ -259,7 +272,7 @@ def pool(tmp_path_factory):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["csfl", "plfl", "fssfl"])
 def test_no_subject_is_in_two_parts(pool, kind, seed):
-    table = pool.split(kind, seed)
+    table = division.split(pool, kind, seed)
     assert sorted(table.path) == sorted(pool.table.path)
     assert (table.groupby("subject").size() > 1).any()
     assert set(table.client[table.split == "test"]) == ({"server"} if kind == "plfl" else {"server", *oai.CLIENTS})

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 
 import pytest
 
 from preprocessing import command
-from preprocessing.files import UserError
+from preprocessing.errors import RunStopped, UserError
 
 
 def ending(work, capsys) -> tuple[int, str]:
-    status = command.run("knee", work, argparse.Namespace(), Path("out"))
+    status = command.run("knee", work, argparse.Namespace())
     return status, capsys.readouterr().err
 
 
@@ -22,11 +21,17 @@ def ending(work, capsys) -> tuple[int, str]:
     [
         (UserError("in: no images"), 2, "error: in: no images"),
         (BrokenProcessPool(), 3, "stopped: a process was killed, perhaps for want of memory; try fewer --workers"),
-        (OSError(28, "No space left", "out/a.png"), 3, "stopped: cannot write out/a.png: No space left"),
-        (OSError(28, "No space left"), 3, "stopped: cannot write out: No space left"),
-        (KeyboardInterrupt(), 3, "stopped by the user; run the same command again"),
+        (RunStopped("no space left"), 3, "stopped: no space left"),
+        (
+            OSError(28, "Full", "a.png"),
+            3,
+            "stopped: no space left to write a.png; free some and run the same command again",
+        ),
+        (OSError(28, "Full"), 3, "stopped: no space left to write a file; free some and run the same command again"),
+        (OSError(13, "Permission denied", "out/a.png"), 2, "error: out/a.png: Permission denied"),
+        (KeyboardInterrupt(), 130, "stopped by Ctrl-C; run the same command again"),
     ],
-    ids=["wrong use", "killed process", "file", "folder", "Ctrl-C"],
+    ids=["wrong use", "killed process", "stopped", "full disk", "full disk, no file", "denied", "Ctrl-C"],
 )
 def test_what_went_wrong_is_one_line(error, status, line, capsys):
     def work(options):
@@ -45,7 +50,7 @@ def test_the_status_of_the_work_itself(capsys):
 
 def test_a_mistake_of_ours_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
-        command.run("knee", lambda options: 1 // 0, argparse.Namespace(), Path("out"))
+        command.run("knee", lambda options: 1 // 0, argparse.Namespace())
 
 
 def test_numbers_above_0():

@@ -148,8 +148,8 @@ def test_two_images_that_would_become_one(folder, tmp_path, capsys):
 
 def test_a_result_that_cannot_be_written_stops_the_command(folder, tmp_path, capsys):
     (tmp_path / "out/0/good.png").mkdir(parents=True)
-    assert main([str(folder), str(tmp_path / "out"), "--workers", "1"]) == 3
-    assert "stopped: cannot write" in capsys.readouterr().err
+    assert main([str(folder), str(tmp_path / "out"), "--workers", "1"]) == 2
+    assert "error: cannot write" in capsys.readouterr().err
     assert not [name for name in files(tmp_path / "out") if name.endswith(".tmp")]
 
 

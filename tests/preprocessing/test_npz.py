@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from preprocessing import npz
-from preprocessing.files import Rejected
+from preprocessing.errors import Rejected
 
 
 def write(path, **members):

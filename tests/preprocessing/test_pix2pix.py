@@ -13,7 +13,7 @@ from models import pix2pix as networks
 from models.names import GENERATORS
 from preprocessing import pix2pix as module
 from preprocessing.adam import Adam
-from preprocessing.files import UserError
+from preprocessing.errors import UserError
 from preprocessing.pix2pix import Training, generate, settings_for, train
 from preprocessing.pix2pix_folder import sheet, train_in
 from preprocessing.pix2pix_settings import Pix2PixSettings

@@ -10,7 +10,7 @@ import pytest
 
 from models.pix2pix import Architecture
 from preprocessing import generator_files
-from preprocessing.files import UserError
+from preprocessing.errors import UserError
 from preprocessing.pix2pix import generate
 from preprocessing.pix2pix_command import main
 from preprocessing.pix2pix_inputs import list_pairs, read_pairs

@@ -9,7 +9,7 @@ import tifffile
 from PIL import Image
 
 from preprocessing import slides
-from preprocessing.files import UserError
+from preprocessing.errors import UserError
 from tests.preprocessing.test_patches import change_tags, cut, picture, read, save
 
 

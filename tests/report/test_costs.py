@@ -8,7 +8,7 @@ ROUNDS = "round,accuracy,bytes_down,bytes_up,seconds,peak_memory_mb\n1,0.5,100,1
 
 def a_run(folder, name, profile="demo", finished=True, rounds=ROUNDS):
     write(folder / "runs" / name / "rounds.csv", rounds)
-    write(folder / "runs" / name / "settings.json", json.dumps({"flags": {"profile": profile}}))
+    write(folder / "runs" / name / "settings.json", json.dumps({"labels": {}, "flags": {"profile": profile}}))
     if finished:
         write(folder / "runs" / name / "finished.json", "{}")
 
@@ -31,6 +31,15 @@ def test_other_profiles_and_unfinished_runs_do_not_count(tmp_path):
     a_run(tmp_path, "fedavg-seed0-0123abcd", profile="smoke")
     a_run(tmp_path, "fedavg-seed0-89ab0123", finished=False)
     assert runs(tmp_path, "demo") == ([], [])
+
+
+def test_runs_of_the_version_before_do_not_count(tmp_path):
+    a_run(tmp_path, "fedavg-seed0-0123abcd")
+    a_run(tmp_path, "fedavg-seed0-89ab0123")
+    old = {"app": "classify", "settings": {"method": "fedavg", "seed": 0}, "flags": {"profile": "demo"}}
+    write(tmp_path / "runs" / "fedavg-seed0-89ab0123" / "settings.json", json.dumps(old))
+    found, problems = runs(tmp_path, "demo")
+    assert len(found) == 1 and not problems
 
 
 def test_a_broken_record_is_one_line(tmp_path):

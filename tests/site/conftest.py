@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.engine.closed import need_namespaces
 from tffapps.engine.closed_worker import ClosedWorker
-from tffapps.engine.doorway import Certificates
 from tffapps.site import certs
+from tffapps.wire.certificates import Certificates
 
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
 CLASSES = ("benign", "malignant")

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from tests.engine.closed import ends, need_namespaces
 from tests.site.conftest import files
 from tffapps.engine.closed_worker import ClosedWorker
-from tffapps.engine.forward import forward
 from tffapps.site import data
-from tffapps.site.desk import Desk
+from tffapps.site.mailbox import Mailbox
+from tffapps.wire.forward import forward
 
 
 class Member:
@@ -31,7 +31,7 @@ class Member:
         self.description = {**data.describe(table, name), "formats": ["png"], **published}
         self._stack = contextlib.ExitStack()
         self._folder = self._stack.enter_context(data.working_folder(table, self.description))
-        self._stack.enter_context(_looking(Desk(self._folder, table, self.description)))
+        self._stack.enter_context(_looking(Mailbox(self._folder, table, self.description)))
         self.port = port
         self.start()
 
@@ -81,13 +81,13 @@ def flags_for(folder: pathlib.Path, *addresses: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _looking(desk: Desk) -> Iterator[None]:
+def _looking(mailbox: Mailbox) -> Iterator[None]:
     """Somebody who looks at what is asked, as `site serve` does."""
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(0.1):
-            desk.look()
+            mailbox.look()
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -96,7 +96,7 @@ def _looking(desk: Desk) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-        desk.close()
+        mailbox.close()
 
 
 class _Heard:

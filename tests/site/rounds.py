@@ -8,11 +8,10 @@ import pandas as pd
 
 from tests.site.conftest import PIXELS
 from tffapps.data import manifest as manifests
-from tffapps.data import pipeline
+from tffapps.data import pipeline, published
 from tffapps.engine import Engine
 from tffapps.federated.cohort import Client, Outcome, play, stream
 from tffapps.federated.round import Round
-from tffapps.site import published
 
 
 def table_of(engine: Engine, images: pathlib.Path) -> pd.DataFrame:

@@ -24,8 +24,9 @@ from tffapps.evaluation import at_sites
 from tffapps.federated.cohort import play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
-from tffapps.site import chores, data
-from tffapps.site.parcel import Parcel
+from tffapps.site import data
+from tffapps.wire import jobs
+from tffapps.wire.messages import Message
 
 Answer = Callable[[], executor_pb2.Value]
 
@@ -166,12 +167,12 @@ def test_when_asked_to_prepare_something(attack, description, folder):
     answer, target = attack
     with answering_later(folder, description, lambda: answer) as (address, engine):
         with pytest.raises(UserError, match=f"^{address}: refused what site b answered: expected str, found seq"):
-            engine.ask({"b": Parcel({chores.CHORE: "stains"})})
+            engine.ask({"b": Message({jobs.JOB: "stains"})})
         engine.tell(["b"], "a line")
     assert not target.exists()
     with answering_later(folder, description, refuse) as (address, engine):
         with pytest.raises(RunStopped, match=f"^{address}: site b could not be asked to do stains: .*: no"):
-            engine.ask({"b": Parcel({chores.CHORE: "stains"})})
+            engine.ask({"b": Message({jobs.JOB: "stains"})})
         engine.tell(["b"], "a line")
 
 

@@ -128,16 +128,16 @@ def test_applications_that_cannot_say_so():
 
 
 def test_without_methods_everything_that_can_be_run():
-    assert cli.parse(classify.APP, [*SITES, *SHOWN])["methods"] == classify.APP.methods[:-1]
+    assert cli.parse(classify.APP, [*SITES, *SHOWN]).as_dict()["methods"] == classify.APP.methods[:-1]
     assert classify.APP.methods[-1] == "centralised"
 
 
 def test_a_stored_run_goes_from_one_machine_to_sites_and_back(tmp_path):
-    stored = {"app": "classify", "settings": {"method": "fedavg", "seed": 0}}
+    stored = {"app": "classify", "labels": {"method": "fedavg", "seed": 0}}
     file = tmp_path / "settings.json"
     file.write_text(json.dumps({**stored, "flags": {"data": "images", "engine": "in-process"}}))
-    assert cli.parse(classify.APP, [f"--settings={file}", *SITES, *SHOWN])["data"] == ""
+    assert cli.parse(classify.APP, [f"--settings={file}", *SITES, *SHOWN]).as_dict()["data"] == ""
     shown = dict(zip(("cert", "key", "ca"), ("c.pem", "c.key", "ca.pem")))
     file.write_text(json.dumps({**stored, "flags": {"engine": "a.example:9000", **shown}}))
-    assert cli.parse(classify.APP, [f"--settings={file}"])["cert"] == "c.pem"
-    assert cli.parse(classify.APP, [f"--settings={file}", "--engine=worker"])["cert"] == ""
+    assert cli.parse(classify.APP, [f"--settings={file}"]).as_dict()["cert"] == "c.pem"
+    assert cli.parse(classify.APP, [f"--settings={file}", "--engine=worker"]).as_dict()["cert"] == ""

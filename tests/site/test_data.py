@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tffapps import __version__
+from tffapps.data import published
 from tffapps.errors import UserError
 from tffapps.site import data
 from tffapps.site.__main__ import main
+from tffapps.wire import protocol
 
 A = {
     "train": {"benign": 3, "malignant": 2},
@@ -24,7 +27,7 @@ def test_a_site_is_described_without_names(images, capsys):
     assert main(["describe", "--data", str(images), "--name", "a"]) == 0
     text = capsys.readouterr().out
     described = json.loads(text)
-    assert described["name"] == "a" and described["version"] == "0.1.0"
+    assert described["name"] == "a" and described["version"] == __version__
     assert described["frameworks"] == {"tensorflow": "2.14.1", "tensorflow-federated": "0.87.0"}
     assert described["classes"] == ["benign", "malignant"] and described["images"] == A
     assert described["sizes"] == {"8x6": 4, "10x6": 2} and described["masks"] == 0
@@ -36,14 +39,14 @@ def test_a_site_is_described_without_names(images, capsys):
 def test_the_coordinator_makes_the_paths_from_the_counts(images):
     table = data.load(images, "a")
     description = json.loads(json.dumps(data.describe(table, "a")))
-    published = data.relative_manifest(description)
-    assert list(published.path) == [
+    listed = published.relative_manifest(description)
+    assert list(listed.path) == [
         "train/0/000000", "train/0/000001", "train/0/000002", "train/1/000000", "train/1/000001", "test/0/000000",
     ]  # fmt: skip
     with data.working_folder(table, description) as folder:
-        assert json.loads((folder / data.DESCRIPTION).read_text()) == description
-        # Every published row is the row of the manifest with the same class and split, and there are no others.
-        real = {os.path.realpath(folder / row.path): (row.label, row.split) for row in published.itertuples()}
+        assert json.loads((folder / protocol.DESCRIPTION).read_text()) == description
+        # Every listed row is the row of the manifest with the same class and split, and there are no others.
+        real = {os.path.realpath(folder / row.path): (row.label, row.split) for row in listed.itertuples()}
         assert real == {os.path.realpath(row.path): (row.label, row.split) for row in table.itertuples()}
         assert all(f"{os.sep}a{os.sep}" in path for path in real)
         links = [name for _, _, names in os.walk(folder) for name in names]
@@ -62,12 +65,12 @@ def test_masks(images, tmp_path):
     loaded = data.load(tmp_path / "manifest.csv", "here")
     assert set(loaded.client) == {"here"}  # a manifest without clients is the site's own
     description = data.describe(loaded, "here")
-    published = data.relative_manifest(description)
-    assert description["masks"] == 2 and list(published["mask"]) == ["train/0/000000.mask", "train/0/000001.mask"]
+    listed = published.relative_manifest(description)
+    assert description["masks"] == 2 and list(listed["mask"]) == ["train/0/000000.mask", "train/0/000001.mask"]
     with data.working_folder(loaded, description) as folder:
-        assert os.path.realpath(folder / published["mask"][1]) == str(images / rows[1][2])
+        assert os.path.realpath(folder / listed["mask"][1]) == str(images / rows[1][2])
     loaded.loc[0, "mask"] = ""
-    assert "mask" not in data.relative_manifest(data.describe(loaded, "here"))
+    assert "mask" not in published.relative_manifest(data.describe(loaded, "here"))
 
 
 def test_micrographs_and_their_labels(tmp_path):

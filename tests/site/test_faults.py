@@ -108,11 +108,14 @@ def opened(addresses: str, shown) -> None:
         pass
 
 
-def test_a_site_with_another_version(noise, folder):
+@pytest.mark.parametrize(
+    ("change", "what"), [({"protocol": 1}, "protocol 1"), ({"frameworks": {"tensorflow": "1.0"}}, "tensorflow 1.0")]
+)
+def test_a_site_with_another_version(noise, folder, change, what):
     need_namespaces()
-    site = Member(noise, folder, "a", version="0.0.7")
+    site = Member(noise, folder, "a", **change)
     try:
-        with pytest.raises(UserError, match=r"localhost:\d+: site a has tffapps 0.0.7, here is .*install the same"):
+        with pytest.raises(UserError, match=rf"localhost:\d+: site a has {what}, here is .*install the same"):
             opened(site.address, files(folder, "coordinator"))
     finally:
         site.close()

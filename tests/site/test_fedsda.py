@@ -13,11 +13,11 @@ from tests.conftest import largest_difference
 from tests.site.conftest import files
 from tests.site.federation import Member, flags_for, listening_in, serving
 from tffapps import cli
-from tffapps.data import tissue, wilds
+from tffapps.data import published, tissue, wilds
 from tffapps.engine import open_engine
 from tffapps.fedsda import APP
-from tffapps.site import chores, published
-from tffapps.site.parcel import Parcel
+from tffapps.wire import jobs
+from tffapps.wire.messages import Message
 
 SMALL = ["--profile=smoke", "--seeds=0", "--blocks=mlp", "--rounds=2"]
 
@@ -72,17 +72,20 @@ def test_no_stain_matrix_and_no_patch_leaves_a_site(sites, folder, manifest, tmp
         listening_in(folder, sites[0]) as (address, _, outward),
         open_engine(f"{address},{sites[1].address}", files(folder, "coordinator")) as engine,
     ):
-        rows = published.manifest(engine.sites)
-        own = np.flatnonzero((rows[rows.client == "a"].split == "train").to_numpy())
-        words = {chores.CHORE: "stains", "separation": {"lambda_matrix": 0.02}, "data": "x"}
-        request = Parcel(words, {"rows": own})
+        rows = published.manifest(engine.sites, [])
+        numbers = np.flatnonzero((rows[rows.client == "a"].split == "train").to_numpy())
+        fields = {jobs.JOB: "fedsda/stains", "separation": {"lambda_matrix": 0.02}, "data": "x"}
+        request = Message(fields, {"rows": numbers})
         answer = engine.ask({"a": request})["a"]
         vectors = np.fromfile(next((tmp_path / "data/sites/a").rglob("000000")), np.float32).reshape(-1, 6)
-        assert len(vectors) == answer.words["count"] > 10
+        assert len(vectors) == answer.fields["count"] > 10
         assert answer.arrays["mean"] == pytest.approx(vectors.mean(axis=0), abs=1e-5)
-        given = np.tile(vectors[:1].reshape(1, 2, 3).transpose(0, 2, 1), (len(own), 1, 1))
-        aligning = Parcel({**words, chores.CHORE: "alignment"}, {"rows": own, "matrices": given})
-        assert engine.ask({"a": aligning})["a"].words == {"kept": len(own) - len(vectors)}
+        given = np.tile(vectors[:1].reshape(1, 2, 3).transpose(0, 2, 1), (len(numbers), 1, 1))
+        alignment = Message({**fields, jobs.JOB: "fedsda/alignment"}, {"rows": numbers, "matrices": given})
+        assert engine.ask({"a": alignment})["a"] == Message({}, {})
+        links = list((tmp_path / "data/sites/a").glob(f"*/{alignment.identity}/files/*"))
+        kept = [link for link in links if "cache" not in link.resolve().parts]
+        assert len(links) == len(numbers) and len(kept) == len(numbers) - len(vectors)
     heard = bytes(outward)
     assert len(heard) > 1000
     assert not any(vector.tobytes() in heard for vector in vectors)
@@ -103,12 +106,12 @@ def test_no_stain_matrix_and_no_patch_leaves_a_site(sites, folder, manifest, tmp
 )
 def test_requests_that_cannot_be(manifest, tmp_path, words, arrays, message):
     from tffapps.errors import UserError
-    from tffapps.fedsda.chores import alignment, stains
+    from tffapps.fedsda.jobs import alignment, stains
 
     rows = pd.read_csv(manifest, dtype=str)
-    chore = alignment if arrays else stains
+    job = alignment if arrays else stains
     with pytest.raises(UserError, match=message):
-        chore(Parcel(words, {"rows": np.arange(2), **arrays}), rows, tmp_path)
+        job(Message(words, {"rows": np.arange(2), **arrays}), rows, tmp_path)
 
 
 def test_sides_that_sites_cannot_do(sites, folder, capfd):

@@ -14,10 +14,11 @@ from tests.applications import record, working_in
 from tests.conftest import largest_difference
 from tests.engine.closed import need_namespaces
 from tests.site.federation import Member, flags_for
-from tffapps import cli, fedstyle
-from tffapps.data import artists, painters
+from tffapps import cli
+from tffapps.data import artists, manifest, painters
+from tffapps.data.pool import Pool
 from tffapps.errors import UserError
-from tffapps.fedstyle import APP, data, runs, sites
+from tffapps.fedstyle import APP, FedStyleSettings, FedStyleStudySettings, cases, data, placement
 from tffapps.site import data as site_data
 
 SMALL = ["--profile=smoke", "--artists=0", "--studies=none"]
@@ -108,7 +109,7 @@ def test_the_server_alone_and_clients_that_keep_their_models(members, folder, pi
 
 @pytest.mark.slow
 def test_the_other_methods_and_what_can_be_studied(members, folder, pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "ABLATIONS", {"without L2": runs.ABLATIONS["without L2"]})
+    monkeypatch.setattr(cases, "ABLATIONS", {"without L2": cases.ABLATIONS["without L2"]})
     studies = ["--studies=scalability,ablation", "--scalability=2"]
     compare(tmp_path, pictures, flags(folder, members), "fedavg,fedprox,fpl,fedstyle", *studies)
     found = {file.stem for file in (tmp_path / "there/fedstyle").glob("*.csv")}
@@ -147,7 +148,7 @@ def test_the_server_needs_public_pictures(tmp_path, capfd, pictures):
     for name in ("p1", "p2"):
         (tmp_path / "bad" / name / "1.png").write_bytes(b"nothing")
     line = complaint(capfd, tmp_path, *SITES, f"--data={tmp_path / 'bad'}")
-    assert "bad: none of the public pictures can be read" in line
+    assert "--data: none of its" in line and "pictures can be read" in line
 
 
 def test_what_sites_have_must_fit(members, folder, pictures, tmp_path, capfd):
@@ -163,34 +164,43 @@ def described(manifest: pathlib.Path, *names: str) -> dict:
     return {name: site_data.describe(site_data.load(manifest, name), name) for name in names}
 
 
-def public(table: pd.DataFrame) -> data.Pool:
-    return data.Pool("server", table, "key", ("png",), given=True)
+def public(table: pd.DataFrame) -> Pool:
+    return Pool("server", table, manifest.classes(table), "key", ("png",), given=True)
 
 
-def test_artists_of_no_site_and_of_no_test_split(pictures, tmp_path, capsys):
+def test_artists_of_no_site_and_of_no_test_split(pictures, tmp_path):
     server, _ = artists.read_public(pictures / "server")
     table = pd.read_csv(pictures / "sites.csv", dtype=str)
     table = table[(table.label != "painter03") & (table.split != "test")]
     table.to_csv(tmp_path / "untested.csv", index=False)
-    pool = sites.with_sites(public(server), described(tmp_path / "untested.csv", "a", "b"))
-    assert sorted(set(pool.table.label)) == ["painter01", "painter02"] and pool.at_sites
-    assert set(pool.federation(0).shown.client) == {"server"} and len(pool.federation(0).shown) == 2
-    said = capsys.readouterr().err
+    pool = placement.with_sites(public(server), described(tmp_path / "untested.csv", "a", "b"))
+    assert sorted(set(pool.table.label)) == pool.classes == ["painter01", "painter02"] and pool.at_sites
+    shown = data.federation(pool, 0).shown
+    assert set(shown.client) == {"server"} and len(shown) == 2
+    said = "\n".join(pool.notes)
     assert "left out, their artists being at no site: painter03" in said
     assert "no test split in the sites' data" in said and (pool.table.split == "test").sum() == 4
     with pytest.raises(UserError, match="a site is called server, as the coordinator's own data is; rename it"):
-        sites.with_sites(public(server), {"server": {}})
+        placement.with_sites(public(server), {"server": {}})
 
 
-def test_what_cannot_be_studied_is_left_out(capsys):
-    values = {"studies": fedstyle.STUDIES, "scalability": (2, 4), "rounds": 3}
-    kept = sites.without_files(values, 3)
-    assert kept == {"studies": ("scalability", "ablation"), "scalability": (2,), "rounds": 3}
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and lines[1] == "scalability: 4 artists are left out, the sites have 3"
-    assert sites.without_files({**values, "studies": ("none",)}, 3)["studies"] == ("none",)
-    assert [sites.fitted(fedstyle.Settings(artists=count), 3).artists for count in (0, 2, 3, 9)] == [0, 2, 3, 3]
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.rpartition("the sites have 3, and ")[2] for line in lines] == [
-        "the first 2 of them take part", "all of them take part",
-    ]  # fmt: skip
+def test_what_cannot_be_studied_is_left_out():
+    flags = cli.parse(APP, ["--profile=smoke", "--scalability=2,4", "--artists=3", "--rounds=3"])
+    fitted, notes = placement.fitted(flags, 3)
+    studies = fitted[FedStyleStudySettings]
+    assert (studies.studies, studies.scalability) == (("scalability", "ablation"), (2,))
+    assert fitted[FedStyleSettings] == flags[FedStyleSettings]
+    assert len(notes) == 2 and notes[1] == "scalability: 4 artists are left out, the sites have 3"
+    none, notes = placement.fitted(flags.replaced(studies=("none",)), 3)
+    assert none[FedStyleStudySettings].studies == ("none",) and notes == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "taken", "said"), [(0, 0, ""), (2, 2, "the first 2 of them take part"), (3, 3, ""), (9, 3, "all of them")]
+)
+def test_so_many_artists_take_part(asked, taken, said):
+    flags = cli.parse(APP, ["--studies=none", f"--artists={asked}"])
+    fitted, notes = placement.fitted(flags, 3)
+    assert fitted[FedStyleSettings].artists == taken
+    assert len(notes) == bool(said)
+    assert all(line.startswith(f"--artists {asked}: the sites have 3, and {said}") for line in notes)

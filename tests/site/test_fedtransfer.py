@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -17,16 +18,16 @@ from tests.applications import record, working_in
 from tests.conftest import largest_difference
 from tests.site.federation import flags_for, listening_in, serving
 from tffapps import cli
+from tffapps.app import Common
 from tffapps.data import grains, manifest
 from tffapps.engine import open_engine
 from tffapps.errors import RunStopped, UserError
-from tffapps.fedtransfer import APP, Settings, chores, data
-from tffapps.fedtransfer.inputs import Inputs
-from tffapps.fedtransfer.judge import Judge
-from tffapps.fedtransfer.judge_at_sites import JudgeAtSites
-from tffapps.fedtransfer.request import GENERATOR, NETWORK, TILING, write
+from tffapps.fedtransfer import APP, GeneratorSettings, TileSettings, UNetSettings, data, jobs
+from tffapps.fedtransfer.evaluator import ScoringAtSites, ScoringHere
+from tffapps.fedtransfer.network import Network
+from tffapps.fedtransfer.request import write
 from tffapps.site import data as site_data
-from tffapps.site.desk import _in_published_order
+from tffapps.site.mailbox import _in_published_order
 
 # Ten of twelve tiles: which of them does not depend on the other client.
 SMALL = ["--profile=smoke", "--tiles=10", "--width=2", "--depth=1", "--generator-width=2", "--generator-epochs=1"]
@@ -110,34 +111,35 @@ def test_generators_travel_between_sites(sites, folder, micrographs, work, tmp_p
 
 @pytest.fixture
 def own(micrographs, tmp_path):
-    """The rows of site b as a chore is given them, in a working folder of its own."""
+    """The rows of site b as a job is given them, in a working folder of its own."""
     with working_in(tmp_path):
         table = site_data.load(micrographs, "b")
         yield _in_published_order(table, ["grains"])
 
 
-VALUES = cli.parse(APP, SMALL)
-TOLD = {name: VALUES[name] for name in GENERATOR}
+FLAGS = cli.parse(APP, SMALL)
+TILING, GENERATOR = FLAGS[TileSettings], FLAGS[GeneratorSettings]
+TOLD = {**dataclasses.asdict(TILING), **dataclasses.asdict(GENERATOR)}
 
 
 def test_a_site_cuts_what_one_machine_cuts(own, micrographs, tmp_path):
-    values = {**VALUES, "folds": 2}
-    pools = data.load({**values, "data": str(micrographs)})
+    flags = FLAGS.replaced(folds=2, data=str(micrographs))
+    folds = data.load(flags)
     (tmp_path / "files").mkdir()
-    answer = chores.tiles(write("tiles", values, TILING), own, tmp_path / "files")
-    for fold, pool in enumerate(pools):
-        rows = pool.table[pool.table.client == "b"]
-        assert [manifest.SPLITS[place] for place in answer.arrays["splits"][fold]] == list(rows.split)
-    for place, row in enumerate(rows.itertuples()):
-        for name, path in ((f"{place:06d}", row.path), (f"{place:06d}.mask", row.mask)):
+    answer = jobs.tiles(write("tiles", [flags[TileSettings]]), own, tmp_path / "files")
+    for tiles in folds:
+        rows = tiles.pool.table[tiles.pool.table.client == "b"]
+        assert [manifest.SPLITS[number] for number in answer.arrays["splits"][tiles.fold]] == list(rows.split)
+    for number, row in enumerate(rows.itertuples()):
+        for name, path in ((f"{number:06d}", row.path), (f"{number:06d}.mask", row.mask)):
             assert (tmp_path / "files" / name).read_bytes() == pathlib.Path(path).read_bytes()
-    assert len(rows) == 10 and answer.words["sizes"] == [[64, 64]]
-    assert "m00" not in json.dumps(answer.words) and "/" not in json.dumps(answer.words)
+    assert len(rows) == 10 and answer.fields["sizes"] == [[64, 64]]
+    assert "m00" not in json.dumps(answer.fields) and "/" not in json.dumps(answer.fields)
 
 
 def test_reasons_leave_without_names(own, tmp_path, capsys):
     with pytest.raises(UserError, match=r"too few for 9 folds") as error:
-        chores.tiles(write("tiles", {**VALUES, "folds": 9}, TILING), own, tmp_path)
+        jobs.tiles(write("tiles", [dataclasses.replace(TILING, folds=9)]), own, tmp_path)
     assert "5 micrographs (…, …, …, …) are" in str(error.value) and "m00" not in str(error.value)
     assert "m00" in capsys.readouterr().err  # for the site's user
 
@@ -145,17 +147,17 @@ def test_reasons_leave_without_names(own, tmp_path, capsys):
 def received(tmp_path):
     """A generator as the coordinator sends it."""
     generator_files.save(tmp_path / "g.npz", build(Architecture("unet", (64, 64), 2, 1), 1))
-    return {"0": np.frombuffer((tmp_path / "g.npz").read_bytes(), np.uint8)}
+    return [np.frombuffer((tmp_path / "g.npz").read_bytes(), np.uint8)]
 
 
 def test_a_site_paints_its_own_labels(own, tmp_path):
-    request = write("painting", VALUES, GENERATOR, received(tmp_path), fold=0, precision="float32")
+    request = write("painting", [TILING, GENERATOR], received(tmp_path), fold=0, precision="float32")
     (tmp_path / "files").mkdir()
-    answer = chores.painting(request, own, tmp_path / "files")
-    pool = data.cut(chores.micrographs.listed(own, ""), VALUES)[0][0]
-    count = int((pool.split == "train").sum())
-    assert len(answer.words["names"]) == count == len(list((tmp_path / "files").iterdir()))
-    assert all((tmp_path / "files" / f"{place:06d}").resolve().is_file() for place in range(count))
+    answer = jobs.painting(request, own, tmp_path / "files")
+    table = data.cut(jobs.micrographs.listed(own, ""), TILING)[0][0]
+    count = int((table.split == "train").sum())
+    assert len(answer.fields["names"]) == count == len(list((tmp_path / "files").iterdir()))
+    assert all((tmp_path / "files" / f"{number:06d}").resolve().is_file() for number in range(count))
 
 
 @pytest.mark.parametrize(
@@ -171,23 +173,23 @@ def test_a_site_paints_its_own_labels(own, tmp_path):
     ],
 )  # fmt: skip
 def test_what_a_site_does_not_paint_with(own, tmp_path, changes, complaint):
-    request = write("painting", VALUES, GENERATOR, received(tmp_path), fold=0, precision="float32")
-    request.words.update(changes)
+    request = write("painting", [TILING, GENERATOR], received(tmp_path), fold=0, precision="float32")
+    request.fields.update(changes)
     with pytest.raises(UserError, match=complaint):
-        chores.painting(request, own, tmp_path)
+        jobs.painting(request, own, tmp_path)
 
 
 def test_weights_of_another_network(own, tmp_path):
     with pytest.raises(UserError, match="not those of the U-Net asked for"):
-        chores.grains(write("grains", VALUES, NETWORK, {"0": np.zeros(3)}), own, tmp_path)
+        jobs.grains(write("grains", [TILING, FLAGS[UNetSettings]], [np.zeros(3)]), own, tmp_path)
 
 
 def test_a_site_that_is_away_has_no_loss_and_is_needed_at_the_end(micrographs, tmp_path):
     with working_in(tmp_path):
-        (pool,) = data.load({**VALUES, "data": str(micrographs)})
-        inputs = Inputs(Settings(width=2, depth=1, channels=1, batch=2), pool.size)
-        weights = inputs.model.get_weights()
-        expected = Judge(inputs.model, inputs.in_order, inputs.loss, inputs.spec)
+        (tiles,) = data.load(FLAGS.replaced(data=str(micrographs)))
+        network = Network(UNetSettings(width=2, depth=1, batch=2), tiles.size, channels=1)
+        weights = network.model.get_weights()
+        expected = ScoringHere(network).losses(weights, tiles, ["a"], last=False)
         with open_engine() as engine:
 
             def at_site(name, *arguments):
@@ -195,11 +197,11 @@ def test_a_site_that_is_away_has_no_loss_and_is_needed_at_the_end(micrographs, t
                     raise ConnectionError("b is away")
                 return engine.at_site(name, *arguments)
 
-            judge = JudgeAtSites(inputs, types.SimpleNamespace(sites={}, at_site=at_site), None)
-            found = judge.validation_losses(weights, pool, ["a", "b"])
+            scoring = ScoringAtSites(network, types.SimpleNamespace(sites={}, at_site=at_site), None)
+            found = scoring.losses(weights, tiles, ["a", "b"], last=False)
             with pytest.raises(RunStopped, match=r"the validation tiles of b are needed at the end \(b is away\)"):
-                judge.validation_losses(weights, pool, ["a", "b"], last=True)
-        assert found["a"] == pytest.approx(expected.validation_losses(weights, pool, ["a"])["a"], abs=1e-6)
+                scoring.losses(weights, tiles, ["a", "b"], last=True)
+        assert found["a"] == pytest.approx(expected["a"], abs=1e-6)
         assert np.isnan(found["b"])
 
 
@@ -217,7 +219,7 @@ def test_what_cannot_be_across_sites(tmp_path, capfd):
     line = complaint(capfd, tmp_path, *NOWHERE, "--methods=centralised")
     assert "--methods centralised: cannot run across sites: no site has all the micrographs; leave it out" in line
     assert "--data images: with --engine" in complaint(capfd, tmp_path, *NOWHERE, "--data=images")
-    assert cli.parse(APP, NOWHERE)["methods"] == ("separate", "fedavg", "fedtransfer", "repeated")
+    assert cli.parse(APP, NOWHERE)[Common].methods == ("separate", "fedavg", "fedtransfer", "repeated")
 
 
 def test_mistakes_that_sites_find(sites, folder, work, capfd):
@@ -226,7 +228,7 @@ def test_mistakes_that_sites_find(sites, folder, work, capfd):
     line = complaint(capfd, work, *flags_for(folder, sites[0].address))
     assert "--engine: only one client, a; generators travel between two or more: give the addresses" in line
     line = complaint(capfd, work, *both, "--tile=65", status=3)
-    assert "could not do tiles: … 64 × 64 pixels, smaller than a tile; choose --tile 64 or less" in line
+    assert "could not do fedtransfer/tiles: … 64 × 64 pixels, smaller than a tile; choose --tile 64 or less" in line
 
 
 def test_sites_without_labels(members, folder, tmp_path, capfd):

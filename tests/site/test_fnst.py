@@ -14,14 +14,17 @@ from tests.conftest import largest_difference
 from tests.site.federation import flags_for, listening_in, serving
 from tffapps import cli
 from tffapps.data import chaoyang, glands
+from tffapps.data.pool import Pool
 from tffapps.errors import UserError
-from tffapps.fnst import APP, Augmentation, StyleFlags, chores, data
-from tffapps.fnst.across import AcrossSites
+from tffapps.fnst import APP, Augmentation, GramSettings, TransferSettings, data, jobs
+from tffapps.fnst.exchange import Exchange
+from tffapps.fnst.jobs import measure_styles, transfer_styles
+from tffapps.fnst.placement import AtSites
 from tffapps.fnst.styler import Styler
-from tffapps.site.parcel import Parcel
+from tffapps.wire.messages import Message
 
 SMALL = ["--profile=smoke", "--rounds=2", "--alone-epochs=1"]
-FLAGS = StyleFlags(vgg_width=4, style_size=32, style_steps=5, init="content")
+GRAMS, HOW = GramSettings(vgg_width=4, style_size=32), TransferSettings(style_steps=5, init="content")
 # Training images. With S2C2 each is rich in what the other has few of; adenocarcinoma is at one site alone.
 COUNTS = {
     "a": {"adenocarcinoma": 9, "adenoma": 2, "normal": 8, "serrated": 5},
@@ -91,8 +94,9 @@ def test_the_numbers_of_one_machine(here, there):
 
 def test_the_tables_of_one_machine(here, there):
     names = sorted(file.name for file in there[0].glob("*.csv"))
-    assert names == sorted({file.name for file in here.glob("*.csv")} - {"rejected.csv"}) and len(names) == 6
-    for name in names:
+    assert names == sorted(file.name for file in here.glob("*.csv")) and len(names) == 7
+    assert pd.read_csv(there[0] / "rejected.csv").empty
+    for name in set(names) - {"rejected.csv"}:
         one, other = (pd.read_csv(results / name) for results in (here, there[0]))
         assert set(one.data) == {"all"} and set(other.data) == {"sites a, b"}
         pd.testing.assert_frame_equal(other.drop(columns="data"), one.drop(columns="data"), atol=1e-4)
@@ -143,8 +147,8 @@ def test_no_image_is_read_here(sites, folder, tmp_path):
         assert not (tmp_path / "data").exists()
 
 
-def changed(request: Parcel, **words) -> Parcel:
-    return Parcel({**request.words, **words}, request.arrays)
+def changed(request: Message, **fields) -> Message:
+    return Message({**request.fields, **fields}, request.arrays)
 
 
 class Answering:
@@ -158,28 +162,28 @@ class Answering:
 def test_what_sites_answer_is_checked(manifest, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = pd.read_csv(manifest, dtype=str)
-    table = table.assign(place=table.groupby("client").cumcount())
-    shared = data.Sites(0, table[table.split == "train"], table[table.split == "test"])
+    table = table.assign(row=table.groupby("client").cumcount())
+    federation = Pool("sites", table, list(chaoyang.CLASSES), "key", given=True, at_sites=True)
 
-    def honest(site, request, **words):
-        place = tmp_path / site / request.identity
-        place.mkdir(parents=True)
-        chore = chores.styles if request.words["chore"] == chores.STYLES else chores.transfer
-        return chore(changed(request, **words), table[table.client == site], place)
+    def honest(site, request, **fields):
+        files = tmp_path / site / request.identity
+        files.mkdir(parents=True)
+        job = jobs.JOBS[request.fields["job"].removeprefix("fnst/")]
+        return job(changed(request, **fields), table[table.client == site], files)
 
     def other_network(site, request):
-        return honest(site, request, flags={**request.words["flags"], "vgg_width": 8})
+        return honest(site, request, flags={**request.fields["flags"], "vgg_width": 8})
 
     def too_few(site, request):
-        return honest(site, request) if request.words["chore"] == chores.STYLES else Parcel({chores.MADE: 1})
+        return honest(site, request) if request.fields["job"] == jobs.STYLES else Message({jobs.MADE: 1})
 
     for answer, message in (
         (other_network, "a sent what the server does not take: .*: another VGG: its width is 8, here it is 4"),
-        (lambda site, request: Parcel({}), "site a sent 0 files of Gram matrices, expected 3"),
+        (lambda site, request: Message({}), "site a sent 0 files of Gram matrices, expected 3"),
         (too_few, "site [ab] made 1 images where [46] were asked for"),
     ):
         with pytest.raises(UserError, match=message):
-            AcrossSites(Styler(FLAGS), Answering(answer)).make(shared, Augmentation(2, 2), 0)
+            Exchange(AtSites(Styler(GRAMS, HOW), Answering(answer))).make(federation, Augmentation(2, 2), 0)
         shutil.rmtree(tmp_path / "a", ignore_errors=True)
         shutil.rmtree(tmp_path / "b", ignore_errors=True)
 
@@ -216,19 +220,20 @@ def test_what_sites_have_must_do(sites, folder, capfd):
     assert "--engine: only one site; styles travel between sites: give two or more" in complaint(capfd, *alone)
 
 
-def test_without_a_test_split_one_is_drawn_and_rows_keep_their_places():
+def test_without_a_test_split_one_is_drawn_and_rows_keep_their_numbers():
     counts = {label: 10 for label in ("good", "poor")}
     description = {
         "images": {"train": counts, "val": dict.fromkeys(counts, 0), "test": dict.fromkeys(counts, 0)},
         "classes": list(counts), "masks": 0, "subjects": False, "formats": ["jpeg"], "stand_in": False,
     }  # fmt: skip
     pool = data.of_sites({name: {**description, "name": name, "fingerprint": name} for name in ("b", "a")})
-    assert pool.has_sites and pool.formats == ("jpeg",) and (pool.table.split == "test").sum() == 8
-    train = pool.sites(5, 0).train
+    assert pool.given and pool.at_sites and pool.formats == ("jpeg",) and (pool.table.split == "test").sum() == 8
+    federation = data.shared_out(pool, 5, 0)
+    train = federation.part("train")
     assert [int(path[-6:]) + 10 * (label == "poor") for path, label in zip(train.path, train.label)] == list(
-        train.place
+        train["row"]
     )
-    assert pool.sites(5, 0).clients == ["a", "b"]
+    assert federation.clients == ["a", "b"]
 
 
 @pytest.fixture(scope="module")
@@ -237,34 +242,46 @@ def rows(manifest) -> pd.DataFrame:
     return table[(table.client == "a") & (table.split == "train")].reset_index(drop=True)
 
 
-STYLES = chores.styles_request(FLAGS, [0, 1, 2], 2, 0)
-TRANSFER = chores.transfer_request(FLAGS, [0, 1], [b"no Gram matrices"])
+STYLES = jobs.styles_request(GRAMS, [0, 1, 2], 2, 0)
+TRANSFER = jobs.transfer_request(GRAMS, HOW, [0, 1], [b"no Gram matrices"])
 
 
 @pytest.mark.parametrize(
-    ("chore", "request_", "message"),
+    ("job", "request_", "message"),
     [
-        (chores.styles, changed(STYLES, flags=None), "a request without the flags vgg_weights, vgg_width, style_size"),
-        (chores.styles, changed(STYLES, flags={**STYLES.words["flags"], "vgg_weights": "/a"}), "not at the sites"),
-        (chores.styles, changed(STYLES, flags={**STYLES.words["flags"], "vgg_width": 0}), "--vgg-width 0: must be"),
-        (chores.styles, changed(STYLES, count="2"), "whose count is no whole number from 1 on"),
-        (chores.styles, changed(STYLES, seed=-1), "whose seed is no whole number from 0 on"),
-        (chores.styles, Parcel(STYLES.words), "without the places of its rows"),
-        (chores.transfer, TRANSFER, "damaged, or not an .npz"),
-        (chores.transfer, changed(TRANSFER, files=2), "the coordinator sent 1 files of Gram matrices, expected 2"),
+        (
+            measure_styles,
+            changed(STYLES, flags=None),
+            "a request without the flags select, vgg_weights",
+        ),
+        (
+            measure_styles,
+            changed(STYLES, flags={**STYLES.fields["flags"], "vgg_weights": "/a"}),
+            "not at the sites",
+        ),
+        (
+            measure_styles,
+            changed(STYLES, flags={**STYLES.fields["flags"], "vgg_width": 0}),
+            "--vgg-width 0: must be",
+        ),
+        (measure_styles, changed(STYLES, count="2"), "whose count is no whole number from 1 on"),
+        (measure_styles, changed(STYLES, seed=-1), "whose seed is no whole number from 0 on"),
+        (measure_styles, Message(STYLES.fields), "without the numbers of its rows"),
+        (transfer_styles, TRANSFER, "damaged, or not an .npz"),
+        (transfer_styles, changed(TRANSFER, files=2), "the coordinator sent 1 files of Gram matrices, expected 2"),
     ],
 )
-def test_requests_that_cannot_be(chore, request_, message, rows, tmp_path):
+def test_requests_that_cannot_be(job, request_, message, rows, tmp_path):
     with pytest.raises(UserError, match=message):
-        chore(request_, rows, tmp_path)
+        job(request_, rows, tmp_path)
 
 
 def test_styles_of_a_class_that_no_image_was_named_of(rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    answer = chores.styles(STYLES, rows, tmp_path)
-    (file,) = chores.files_in(answer, 1, "site a")
+    answer = measure_styles(STYLES, rows, tmp_path)
+    (file,) = jobs.files_in(answer, 1, "site a")
     other = int(np.flatnonzero(rows.label == "normal")[0])
     with pytest.raises(UserError, match="there are styles of adenocarcinoma, and no image to give them to"):
-        chores.transfer(chores.transfer_request(FLAGS, [other], [file]), rows, tmp_path)
+        transfer_styles(jobs.transfer_request(GRAMS, HOW, [other], [file]), rows, tmp_path)
     with pytest.raises(UserError, match="site a sent 1 files of Gram matrices, expected 2"):
-        chores.files_in(answer, 2, "site a")
+        jobs.files_in(answer, 2, "site a")

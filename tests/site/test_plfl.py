@@ -15,8 +15,9 @@ from tests.applications import record, working_in
 from tests.conftest import largest_difference
 from tests.site.federation import Member, flags_for, serving
 from tffapps import cli
+from tffapps.app import Common
 from tffapps.data import knees, oai
-from tffapps.plfl import APP, tables
+from tffapps.plfl import APP, parameters
 
 SMALL = ["--profile=smoke", "--size=32", "--seeds=0", "--threshold=0.4"]
 COLUMNS = ["path", "label", "client", "split", "subject"]
@@ -59,7 +60,7 @@ def in_folder(folder: pathlib.Path):
     """One core means no other processes; the thesis's large networks are left out."""
     with working_in(folder) as patch:
         patch.setattr(os, "cpu_count", lambda: 1)
-        patch.setattr(tables, "models", lambda *arguments: pd.DataFrame({"model": ["left out"]}))
+        patch.setattr(parameters, "table_of", lambda *arguments: pd.DataFrame({"model": ["left out"]}))
         yield
 
 
@@ -114,12 +115,12 @@ def test_the_server_needs_data_of_its_own(tmp_path, capfd):
     message = "--data: give the server's own images; with --engine a.example:9000,b.example:9000 the sites have the"
     assert message in complaint(capfd, tmp_path, *SITES)
     file = tmp_path / "settings.json"
-    stored = {"app": "plfl", "settings": {"method": "plfl", "seed": 0}, "flags": {"data": "everybody.csv"}}
+    stored = {"app": "plfl", "labels": {"method": "plfl", "seed": 0}, "flags": {"data": "everybody.csv"}}
     file.write_text(json.dumps(stored))
     assert message in complaint(capfd, tmp_path, f"--settings={file}", *SITES)
     stored["flags"] = {"data": "server.csv", "engine": "a:9000", "cert": "c.pem", "key": "c.key", "ca": "ca.pem"}
     file.write_text(json.dumps(stored))
-    assert cli.parse(APP, [f"--settings={file}"])["data"] == "server.csv"
+    assert cli.parse(APP, [f"--settings={file}"])[Common].data == "server.csv"
 
 
 def test_data_of_clients_is_not_the_servers(manifests, tmp_path, capfd):

@@ -4,8 +4,9 @@ import pytest
 
 from tffapps.data import images as formats
 from tffapps.data import manifest as manifests
+from tffapps.data import published
 from tffapps.errors import UserError
-from tffapps.site import data, published
+from tffapps.site import data
 
 
 def described(noise, **changes):

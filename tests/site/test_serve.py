@@ -19,8 +19,8 @@ from tests.test_commands import command, environment
 from tffapps.engine import lowering
 from tffapps.engine.worker import remote_context
 from tffapps.site.__main__ import main
-from tffapps.site.channel import channel
-from tffapps.site.data import DESCRIPTION
+from tffapps.wire.channel import channel
+from tffapps.wire.protocol import DESCRIPTION
 
 
 def flags(folder, name: str = "a") -> list[str]:

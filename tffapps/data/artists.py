@@ -18,8 +18,6 @@ Whether files can be read is not looked at here: see `tffapps.data.unreadable.dr
 afterwards.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import unicodedata
@@ -48,10 +46,12 @@ def read(source: Path, seed: int = 0) -> tuple[pd.DataFrame, list[str]]:
     single picture is for training. The rows of a manifest stay as they are, in their order.
     """
     if is_manifest(source):
-        table = manifest.load(source)
+        unused: list[str] = []
+        table = manifest.load(source, unused)
         if SERVER not in set(table.client):
             raise UserError(f"{source}: no pictures of the client {SERVER}, which are the public ones; add some")
         table, notes = _checked(table)
+        notes = unused + notes
     else:
         found, notes = _collected(source)
         rows = []
@@ -69,7 +69,8 @@ def read_public(source: Path) -> tuple[pd.DataFrame, list[str]]:
     Of a manifest those of the client `server`, or all if there is one client.
     """
     if is_manifest(source):
-        table = manifest.load(source)
+        unused: list[str] = []
+        table = manifest.load(source, unused)
         clients = sorted(set(table.client), key=manifest.natural_key)
         if SERVER in clients:
             table = table[table.client == SERVER]
@@ -79,6 +80,7 @@ def read_public(source: Path) -> tuple[pd.DataFrame, list[str]]:
                 f" client {SERVER} or of none"
             )
         table, notes = _checked(table.assign(client=SERVER))
+        notes = unused + notes
     else:
         found, notes = _collected(source)
         rows = [

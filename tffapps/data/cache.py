@@ -10,8 +10,6 @@ leaves no half of one.
 `cached_images` is for functions of one image; `tffapps.data.made` keeps those of whole stacks in the same way.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import functools
 import hashlib
@@ -23,15 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from preprocessing.parallel import process_pool
-from tffapps.errors import RunStopped
+from tffapps.errors import Rejected, RunStopped
 from tffapps.files import replacing
 from tffapps.progress import track
 
 Function = Callable[..., bytes]  # (image bytes, **parameters) -> PNG bytes; may raise Rejected
-
-
-class Rejected(Exception):
-    """The function's answer is that this image cannot be used; the text says why."""
 
 
 def cached_images(

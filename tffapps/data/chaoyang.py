@@ -11,8 +11,6 @@ have the columns of a manifest and pass `manifest.check` as they are read. After
 server's, which has none to train with.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Sequence

@@ -11,8 +11,6 @@ another augmentation is worked out anew. A view's random numbers come from the i
 killed goes on to the same files. Half precision costs less than the input's 8 bits do.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Folders of images as a manifest: `<client>/<split>/<class>/*`, `<split>/<class>/*` or `<class>/*`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -10,8 +10,6 @@ who learns the colour instead of the structure is found out. The annotators err 
 only: a test that errs would measure the annotators.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

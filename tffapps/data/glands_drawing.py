@@ -8,8 +8,6 @@
 How much of either dye a patch holds on the whole is drawn alike for all four: the structure tells the class.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

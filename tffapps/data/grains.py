@@ -6,8 +6,6 @@
 The tiles of a micrograph show different grains, but under the same magnification, etch and lamp.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

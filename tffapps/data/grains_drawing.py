@@ -8,8 +8,6 @@ they differ in size, and their boundaries bend.
     iron         each grain a grey of its own, broad soft boundaries, some of them faint; pits and scratches
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -1,21 +1,18 @@
 """A test split for data that comes without one."""
 
-from __future__ import annotations
-
-import sys
-
 import pandas as pd
 
 from tffapps.data import partition
+from tffapps.data.manifest import add
 
 SHARE = 0.2
 
 
-def with_test(table: pd.DataFrame, source: object) -> pd.DataFrame:
+def with_test(table: pd.DataFrame, source: object, notes: list[str] | None = None) -> pd.DataFrame:
     """The manifest, a fifth of its training images held out (by client and class, subjects whole) if none are."""
     if (table.split == "test").any():
         return table
-    print(f"no test split in {source}: a fifth of the training images, drawn by class, is held out", file=sys.stderr)
+    add(notes, f"no test split in {source}: a fifth of the training images, drawn by class, is held out")
     training = (table.split == "train").to_numpy()
     strata = (table.client + "/" + table.label)[training].tolist()
     groups = table.subject[training].tolist() if "subject" in table else None

@@ -5,8 +5,6 @@ JPEG and uncompressed BMP are read; anything else fails with InvalidArgumentErro
 followed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 

@@ -8,8 +8,6 @@ exposure and noise say nothing about it and hide it from a linear model on pixel
 same build. A few images are almost black or show half a knee, as in the real set.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

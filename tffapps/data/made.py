@@ -8,26 +8,24 @@ Files are read and written by threads meanwhile; a few batches are in memory, ho
     <folder>/3f/a2/3fa2….json       says that this image is kept as it is
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
 
 from preprocessing import files, image_bytes, stain_pixels
-from tffapps.data.cache import Rejected, key_of, look_up, prefix_of, read, store
-from tffapps.errors import UserError
+from tffapps.data.cache import key_of, look_up, prefix_of, read, store
+from tffapps.errors import Rejected, UserError
 from tffapps.progress import track
 
 # (uint8 (n, height, width, 3), their places in the list of paths) -> what is made of each; None: kept as it is
-Make = Callable[[np.ndarray, Sequence[int]], Union[np.ndarray, Sequence[Union[np.ndarray, None]]]]
+Make = Callable[[np.ndarray, Sequence[int]], np.ndarray | Sequence[np.ndarray | None]]
 
 _DECODING = 1  # raise when `decode` changes
 _KEPT = b'{"kept": true}'

@@ -7,12 +7,9 @@
 Paths are absolute, labels are class names (text, also where they look like numbers).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,8 +24,14 @@ _REQUIRED = ("path", "label")
 _SHOWN = 3
 
 
-def load(data: Path) -> pd.DataFrame:
-    """The manifest of a folder of images or of a CSV file."""
+def add(notes: list[str] | None, line: str) -> None:
+    """Keeps a line that a user should know; None: nobody asks for such lines."""
+    if notes is not None:
+        notes.append(line)
+
+
+def load(data: Path, notes: list[str] | None = None) -> pd.DataFrame:
+    """The manifest of a folder of images or of a CSV file; what a user should know of it is added to `notes`."""
     from tffapps.data.folders import from_folders  # it needs this module's names
 
     data = Path(data)
@@ -37,11 +40,11 @@ def load(data: Path) -> pd.DataFrame:
     if not data.exists():
         raise UserError(f"--data {data}: no such file or folder; give a folder of images or a manifest CSV")
     if data.suffix.lower() == ".csv":
-        return read_manifest(data)
+        return read_manifest(data, notes)
     raise UserError(f"--data {data}: neither a folder nor a .csv file; give a folder of images or a manifest CSV")
 
 
-def read_manifest(file: Path) -> pd.DataFrame:
+def read_manifest(file: Path, notes: list[str] | None = None) -> pd.DataFrame:
     """A manifest from CSV; relative paths start at the CSV's folder, `client` and `split` may be left out."""
     file = Path(file)
     try:
@@ -78,7 +81,7 @@ def read_manifest(file: Path) -> pd.DataFrame:
     optional = [name for name in ("mask", "subject") if name in table.columns]
     unused = [name for name in table.columns if name not in (*COLUMNS, *optional)]
     if unused:
-        print(f"{file}: columns that are not used: {', '.join(unused)}", file=sys.stderr)
+        add(notes, f"{file}: columns that are not used: {', '.join(unused)}")
     return table[[*COLUMNS, *optional]]
 
 
@@ -107,8 +110,8 @@ def check(manifest: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Non
         _refuse(manifest, torn, "a subject that is in more than one split", "keep each subject in one split")
 
 
-def check_classes(manifest: pd.DataFrame, source: str) -> None:
-    """Refuses what no classifier can learn; says which class cannot be tested. `source` is the flag it came with."""
+def check_classes(manifest: pd.DataFrame, source: str, notes: list[str] | None = None) -> None:
+    """Refuses what no classifier can learn; notes which class cannot be tested. `source` is the flag it came with."""
     found = classes(manifest)
     if len(found) < 2:
         raise UserError(f"{source}: only one class ({', '.join(found) or 'none'}); a classifier needs two or more")
@@ -117,7 +120,7 @@ def check_classes(manifest: pd.DataFrame, source: str) -> None:
         if "train" not in splits:
             raise UserError(f"{source}: class {label} has no training image at any client; add some, or leave it out")
         if "test" not in splits and (manifest.split == "test").any():
-            print(f"{source}: class {label} has no test image, so nothing is said of it", file=sys.stderr)
+            add(notes, f"{source}: class {label} has no test image, so nothing is said of it")
 
 
 def classes(manifest: pd.DataFrame) -> list[str]:

@@ -6,8 +6,6 @@ whichever is nearer as long as they look like the smoothed edges of lines: many 
 quarter of the image together. All else is a label of something else and refused by name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Sequence

@@ -11,8 +11,6 @@ The tables have the columns of a manifest, with mask (0 grain, 255 boundary), su
 (the file's, and the tile's row and column in it where it was cut).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -29,7 +27,7 @@ from preprocessing.files import SUFFIXES
 from tffapps.data import cache, made, partition
 from tffapps.data.manifest import COLUMNS, SPLITS, check, natural_key, read_manifest
 from tffapps.data.micrograph_labels import BOUNDARY, GRAIN, Coding, coding_of, read_label
-from tffapps.errors import UserError
+from tffapps.errors import Rejected, UserError
 from tffapps.files import short
 from tffapps.progress import track
 
@@ -67,14 +65,14 @@ def prepared(
     return (table if (table.split != SPLITS[0]).any() else divide(table, seed)), codings
 
 
-def read(root: Path) -> pd.DataFrame:
+def read(root: Path, notes: list[str] | None = None) -> pd.DataFrame:
     """path, mask (the label's file), client, subject and name of all micrographs, as they are.
 
     A manifest may have splits besides; a micrograph must not be in two of them.
     """
     root = Path(os.path.abspath(root))
     if root.is_file() and root.suffix.lower() == ".csv":
-        return listed(read_manifest(root), short(str(root)))
+        return listed(read_manifest(root, notes), short(str(root)))
     if not root.is_dir():
         raise UserError(f"{root}: {'not a folder' if root.exists() else 'no such folder'}; {_EXPECTED}")
     clients = sorted((each.name for each in root.iterdir() if each.is_dir() and each.name[0] != "."), key=natural_key)
@@ -263,7 +261,7 @@ def _pieces(
     """The image and the mask of each tile."""
     try:
         image = made.decode(contents[0])
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{short(row['path'])}: {rejected}; save the image again or remove it and its label") from None
     mask = coding.mask(read_label(row["mask"], contents[1]))
     if image.shape[:2] != mask.shape:
@@ -287,7 +285,7 @@ def _resized(image: np.ndarray, mask: np.ndarray, size: int) -> tuple[np.ndarray
 def _contents(path: str) -> bytes:
     try:
         return cache.read(path)
-    except cache.Rejected as rejected:
+    except Rejected as rejected:
         raise UserError(f"{short(path)}: {rejected}; check its permissions") from None
 
 

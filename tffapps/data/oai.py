@@ -7,12 +7,9 @@ is divided anew. Both knees of a subject always stay on the same side of every c
 nearly as that allows (the thesis divides images, not subjects).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,11 +28,11 @@ _EXPECTED = "give the folder that holds train/0 to train/4, val/0 to val/4 and t
 _TENTHS = (0.8, 0.1, 0.1)  # train, val, test
 
 
-def read_oai(root: Path) -> pd.DataFrame:
+def read_oai(root: Path, notes: list[str] | None = None) -> pd.DataFrame:
     """The pool: path, label, client ("all"), split (the folder's) and subject (the digits of the file name).
 
     An image that is there twice, under one name and with the same content, counts once; how many were left out
-    is said on stderr.
+    is added to `notes`.
     """
     root = Path(os.path.abspath(root))
     if not root.is_dir():
@@ -60,8 +57,8 @@ def read_oai(root: Path) -> pd.DataFrame:
         rows += found
     table = pd.DataFrame(rows, columns=[*COLUMNS, "subject"])
     copies = _copies(table)
-    if copies:
-        print(f"{root}: {len(copies)} copies of other images left out, such as {copies[0]}", file=sys.stderr)
+    if copies and notes is not None:
+        notes.append(f"{root}: {len(copies)} copies of other images left out, such as {copies[0]}")
     return table[~table.path.isin(copies)].reset_index(drop=True)
 
 

@@ -7,8 +7,6 @@ All paint the same kinds of scenes equally often; palette, strokes, edges and ca
 tells the painter, and the content does not. A painter's pictures are the same whoever else there is.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -5,8 +5,6 @@ one colour, are laid over a toned ground in four layers, the last two where the 
 on the thickness of the paint and on the weave of the canvas.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

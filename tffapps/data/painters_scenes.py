@@ -8,8 +8,6 @@
 A scene has no colours: it says how light each place is and where a second colour may be used. The painter has the rest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

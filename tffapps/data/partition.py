@@ -4,8 +4,6 @@ Every function returns an integer array that gives, for each row, the number of 
 the same parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ Clients get a new pipeline every round. Tracing one takes a tenth of a second, s
 a `tf.function` that returns the dataset; after that one more costs milliseconds.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Hashable, Sequence

@@ -3,8 +3,6 @@
 A stand-in says so in a marker file. A folder without that marker is someone's data and is never written to.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -5,8 +5,6 @@ mean image of every class is flat and a linear model on pixels learns next to no
 convolutional network does well. A client has its own tint, brightness and noise.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

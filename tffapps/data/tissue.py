@@ -9,8 +9,6 @@ labels are shared out alike, and the tissue is drawn without regard to the centr
 nothing about the label. One patch in a hundred shows no tissue or next to none; its label is normal.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -6,8 +6,6 @@ middle of the patch and some or all of the rest. How much of a patch nuclei cove
 stroma and how many holes there are is drawn alike for both, so that the amount of dye says little about the label.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,21 +1,19 @@
 """Finding the files that cannot be read as images before a run trips over them."""
 
-from __future__ import annotations
-
 import functools
 import os
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pandas as pd
 import tensorflow as tf
 
 from tffapps.data import images
+from tffapps.errors import UserError
+from tffapps.files import short
 from tffapps.progress import track
-from tffapps.results import write_table
 
+_SHOWN = 3
 _MANY = 5000  # reading them takes long enough for a bar
 _ENDS = {b"\x89PNG": ("PNG", b"IEND\xaeB`\x82"), b"\xff\xd8\xff": ("JPEG", b"\xff\xd9")}
 
@@ -41,15 +39,13 @@ def drop_unreadable(
     return manifest[~bad].reset_index(drop=True), dropped
 
 
-def leave_out(manifest: pd.DataFrame, listed: Path, noun: str) -> pd.DataFrame:
-    """The rows whose image can be read; the others are counted, and written to the table `listed`."""
-    table, dropped = drop_unreadable(manifest, 3, f"reading the {noun}" if len(manifest) > _MANY else None)
-    write_table(listed, dropped)
-    if len(dropped):
-        first = dropped.iloc[0]
-        counted = f"{len(dropped)} of {len(manifest)} {noun} cannot be read, listed in {listed}"
-        print(f"{counted}; {first.path}: {first.reason}", file=sys.stderr)
-    return table
+def readable(manifest: pd.DataFrame, noun: str, channels: int = 3) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`drop_unreadable`, with a bar where there are many; a UserError with the first reasons where none is left."""
+    table, rejected = drop_unreadable(manifest, channels, f"reading the {noun}" if len(manifest) > _MANY else None)
+    if table.empty and len(rejected):
+        shown = "; ".join(f"{short(path)}: {why}" for path, why in zip(rejected.path[:_SHOWN], rejected.reason))
+        raise UserError(f"--data: none of its {len(rejected)} {noun} can be read; {shown}")
+    return table, rejected
 
 
 @functools.cache

@@ -12,8 +12,6 @@ centres apart and is not used. In folders, patches named <slide>_<x>_<y>.png, as
 them, stay together; others are taken one by one.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

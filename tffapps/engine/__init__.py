@@ -19,46 +19,43 @@ from typing import TYPE_CHECKING, Any
 from tffapps.errors import UserError
 
 if TYPE_CHECKING:
-    from tffapps.engine.doorway import Certificates
-    from tffapps.site.parcel import Parcel
+    from tffapps.engine.context import EngineContext
+    from tffapps.wire.certificates import Certificates
+    from tffapps.wire.messages import Message
 
 NAMES = ("in-process", "worker")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Engine:
+    """An open engine: what `open_engine` gives for the length of its block."""
+
     name: str
-    context: Any
+    context: EngineContext
 
     @property
     def sites(self) -> dict[str, dict[str, Any]]:
         """The sites by name, in the order of the flag, and what each has published; none on this machine's engines."""
-        return {name: link.description for name, link in getattr(self.context, "links", {}).items()}
+        return {name: link.description for name, link in self.context.links.items()}
 
     def at_site(self, name: str, computation: Any, *arguments: Any) -> Any:
         """A computation without placements, evaluated at a site; where there are no sites, here."""
-        if self.sites:
-            return self.context.at_site(name, computation, *arguments)
-        import tensorflow_federated as tff
+        return self.context.at_site(name, computation, *arguments)
 
-        with tff.framework.get_context_stack().install(self.context):  # whichever thread this is
-            return computation(*arguments)
-
-    def ask(self, requests: Mapping[str, Parcel]) -> dict[str, Parcel]:
-        """The sites' answers to requests (`tffapps.site.chores`); all of them work at the same time."""
+    def ask(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """The sites' answers to requests (`tffapps.wire.jobs`); all of them work at the same time."""
         with concurrent.futures.ThreadPoolExecutor(max(1, len(requests))) as pool:
             return dict(zip(requests, pool.map(self.context.ask, requests, requests.values())))
 
     def tell(self, names: Iterable[str], line: str) -> None:
         """Puts a line into the logs of those of the names that are sites'."""
         for name in names:
-            if name in self.sites:
+            if name in self.context.links:
                 self.context.tell(name, line)
 
     def peak_memory(self) -> int:
         """Largest resident size so far of every process that computes, in bytes."""
-        ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return ours + (self.context.peak_memory() if hasattr(self.context, "peak_memory") else 0)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + self.context.peak_memory()
 
 
 def addresses(name: str) -> list[str]:
@@ -70,7 +67,7 @@ def check_name(name: str, certificates: Certificates | None = None) -> None:
     """Refuses an unknown engine before TensorFlow is imported."""
     sites = addresses(name)
     if sites:
-        from tffapps.site.address import parse_address
+        from tffapps.wire.address import parse_address
 
         for number, site in enumerate(sites):
             parse_address("--engine", site)
@@ -86,22 +83,23 @@ def check_name(name: str, certificates: Certificates | None = None) -> None:
 def open_engine(name: str = "in-process", certificates: Certificates | None = None) -> Iterator[Engine]:
     """Makes an engine TFF's context for the length of the `with` block and ends it afterwards.
 
-    Sites are shown the coordinator's `certificates`.
+    Args:
+      name: "in-process", "worker", or the addresses of sites.
+      certificates: the coordinator's, which sites are shown.
     """
     check_name(name, certificates)
     import tensorflow_federated as tff
 
-    _replace_default()
+    replace_default_context()
     context = _context(name, certificates)
     try:
         with tff.framework.get_context_stack().install(context):
             yield Engine(name, context)
     finally:
-        if hasattr(context, "close"):
-            context.close()
+        context.close()
 
 
-def _context(name: str, certificates: Certificates | None) -> Any:
+def _context(name: str, certificates: Certificates | None) -> EngineContext:
     if addresses(name):
         from tffapps.engine.sites import SitesContext
 
@@ -117,8 +115,8 @@ def _context(name: str, certificates: Certificates | None) -> Any:
 
 
 @functools.cache
-def _replace_default() -> None:
-    """TFF's own default context would start a worker that nobody ends, and complains when Python exits."""
+def replace_default_context() -> None:
+    """TFF's own, made when it is imported, starts a worker when it is used, and complains if it is there at the end."""
     import tensorflow_federated as tff
 
     from tffapps.engine.in_process import InProcessContext

@@ -4,8 +4,6 @@ TFF reads a value of whatever kind the answer says it is, and evaluates a graph 
 Here only arrays and structs of arrays are read: the right number of elements, the right dtype, a shape that fits.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -13,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from tensorflow_federated.proto.v0 import array_pb2, data_type_pb2, executor_pb2
+
+from tffapps.engine.tff_internals import array_pb2, data_type_pb2, executor_pb2
 
 _MOST_DIMENSIONS = 32  # NumPy's
 _OVERHEAD = 1024  # bytes that an array or a struct may take beside its content: tags, names, dimensions
@@ -36,45 +35,45 @@ def read(response: bytes, expected: tff.Type, most_bytes: float = math.inf) -> A
         raise BadAnswer(f"expected {_shown(expected)}, found what cannot be read ({type(error).__name__})") from None
 
 
-def _check(value: executor_pb2.Value, expected: tff.Type, place: str) -> None:
-    """`place` is where in the answer the value is, such as [0].weights[2]."""
+def _check(value: executor_pb2.Value, expected: tff.Type, path: str) -> None:
+    """`path` is where in the answer the value is, such as [0].weights[2]."""
     kind = value.WhichOneof("value")
     if isinstance(expected, tff.StructType) and kind == "struct":
         types, elements = tff.structure.to_elements(expected), value.struct.element
         if len(elements) != len(types):
-            raise _bad(expected, place, f"a struct of {len(elements)} elements")
+            raise _bad(expected, path, f"a struct of {len(elements)} elements")
         for number, ((name, element_type), element) in enumerate(zip(types, elements)):
             if element.name not in ("", name or ""):  # the worker leaves names out
-                raise _bad(expected, place, f"the name {element.name[:40]!r} for element {number}")
-            _check(element.value, element_type, f"{place}.{name}" if name else f"{place}[{number}]")
+                raise _bad(expected, path, f"the name {element.name[:40]!r} for element {number}")
+            _check(element.value, element_type, f"{path}.{name}" if name else f"{path}[{number}]")
     elif isinstance(expected, tff.TensorType) and kind == "array":
-        _check_array(value.array, expected, place)
+        _check_array(value.array, expected, path)
     else:
-        raise _bad(expected, place, f"{kind or 'nothing'}; only arrays and structs are read")
+        raise _bad(expected, path, f"{kind or 'nothing'}; only arrays and structs are read")
 
 
-def _check_array(array: array_pb2.Array, expected: tff.TensorType, place: str) -> None:
+def _check_array(array: array_pb2.Array, expected: tff.TensorType, path: str) -> None:
     dtype, shape = tf.as_dtype(expected.dtype.type), expected.shape
     if array.dtype != dtype.as_datatype_enum:
         names = data_type_pb2.DataType
-        raise _bad(expected, place, names.Name(array.dtype) if array.dtype in names.values() else "an unknown dtype")
+        raise _bad(expected, path, names.Name(array.dtype) if array.dtype in names.values() else "an unknown dtype")
     rank = len(array.shape.dim)
     if array.shape.unknown_rank or rank > _MOST_DIMENSIONS or (shape is not None and rank != len(shape)):
-        raise _bad(expected, place, f"an array of {'unknown' if array.shape.unknown_rank else rank} dimensions")
-    found = tuple(array.shape.dim)
-    if any(size < 0 or wanted not in (None, size) for size, wanted in zip(found, found if shape is None else shape)):
-        raise _bad(expected, place, f"an array of shape {list(found)}")
+        raise _bad(expected, path, f"an array of {'unknown' if array.shape.unknown_rank else rank} dimensions")
+    given = tuple(array.shape.dim)
+    if any(size < 0 or wanted not in (None, size) for size, wanted in zip(given, given if shape is None else shape)):
+        raise _bad(expected, path, f"an array of shape {list(given)}")
     # As TFF writes them: strings and scalars one by one, all others as the bytes of the whole array.
     if shape == () or dtype == tf.string:
         unit, each, length = "values", 2 if dtype.is_complex else 1, len(getattr(array, f"{dtype.name}_list").value)
     else:
         unit, each, length = "bytes", expected.dtype.itemsize, len(array.content)
-    if length != each * math.prod(found):
-        raise _bad(expected, place, f"an array of shape {list(found)} with {length} {unit}")
+    if length != each * math.prod(given):
+        raise _bad(expected, path, f"an array of shape {list(given)} with {length} {unit}")
 
 
-def _bad(expected: tff.Type, place: str, found: str) -> BadAnswer:
-    where = f"at {place.lstrip('.')} " if place else ""
+def _bad(expected: tff.Type, path: str, found: str) -> BadAnswer:
+    where = f"at {path.lstrip('.')} " if path else ""
     return BadAnswer(f"{where}expected {_shown(expected)}, found {found}")
 
 

@@ -8,8 +8,6 @@ A plan's client steps become the body of a lambda without placements, which a wo
 Whatever an aggregator has clients do (clip, quantise, mask) is in the body, so it is done before anything is sent.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -22,11 +20,6 @@ from tffapps.engine.plan import Step, argument
 
 _PARAMETER = "sent_to_the_client"
 _CALLS = (_f.FEDERATED_MAP.uri, _f.FEDERATED_EVAL_AT_CLIENTS.uri)
-_SAME_FOR_ALL = (
-    _f.FEDERATED_BROADCAST.uri,
-    _f.FEDERATED_VALUE_AT_CLIENTS.uri,
-    _f.FEDERATED_MAP_ALL_EQUAL.uri,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +43,10 @@ class ClientWork:
         self._outputs: dict[str, tuple[int, _f.ComputationBuildingBlock]] = {}
         todo = [step for step in steps if step.pass_number == pass_number]
         self._folded = {step.name: self._output(argument(step.call, 0)) for step in todo if step.aggregates}
-        self._kept = {step.name: self._output(_reference(step)) for step in todo if step.keep and not _is_same(step)}
-        self.inputs = [one for _, one in self._inputs.values()]
+        self._kept = {step.name: self._output(_reference(step)) for step in todo if step.keep}
+        self.inputs = [each for _, each in self._inputs.values()]
         result = _f.Struct([(None, block) for _, block in self._outputs.values()])
-        self.type = tff.FunctionType(tff.StructType([(None, one.type) for one in self.inputs]), result.type_signature)
+        self.type = tff.FunctionType(tff.StructType([(None, each.type) for each in self.inputs]), result.type_signature)
         # References to the parameter could not know its type before all inputs were known.
         parameter = _f.Reference(_PARAMETER, self.type.parameter)
         taken = [(_input_name(index), _f.Selection(parameter, index=index)) for index in range(len(self.inputs))]
@@ -65,8 +58,8 @@ class ClientWork:
         return answer[self._folded[name]]
 
     def kept(self, name: str, answer: Any) -> Any:
-        """Of an answer, what a step's value was; None where it need not be sent, being the same for all."""
-        return answer[self._kept[name]] if name in self._kept else None
+        """Of an answer, what a step's value was."""
+        return answer[self._kept[name]]
 
     def _output(self, block: _f.ComputationBuildingBlock) -> int:
         # Several aggregations may be of the same value: it is sent once.
@@ -78,7 +71,7 @@ class ClientWork:
     def _unplaced(self, block: _f.ComputationBuildingBlock) -> _f.ComputationBuildingBlock:
         """A client-placed expression as this client sees it."""
         if isinstance(block, _f.Struct):
-            return _f.Struct([(name, self._unplaced(one)) for name, one in tff.structure.iter_elements(block)])
+            return _f.Struct([(name, self._unplaced(part)) for name, part in tff.structure.iter_elements(block)])
         if not isinstance(block, (_f.Reference, _f.Selection)):
             raise NotImplementedError(f"sites cannot be sent {type(block).__name__} blocks that are placed at clients")
         root = _root(block)
@@ -89,7 +82,7 @@ class ClientWork:
         return self._step(self._steps[root])
 
     def _step(self, step: Step) -> _f.ComputationBuildingBlock:
-        if _is_same(step):
+        if step.same_for_all:
             return self._input(_reference(step), same_for_all=True)
         if step.pass_number < self._pass:  # it was kept then
             return self._input(_reference(step), same_for_all=False)
@@ -121,10 +114,6 @@ class ClientWork:
         if key not in self._inputs:
             self._inputs[key] = (len(self._inputs), Input(block, kind.member, same_for_all))
         return _f.Reference(_input_name(self._inputs[key][0]), kind.member)
-
-
-def _is_same(step: Step) -> bool:
-    return step.call.function.uri in _SAME_FOR_ALL
 
 
 def _reference(step: Step) -> _f.Reference:

@@ -1,7 +1,5 @@
 """TFF's worker kept off the network: reached through one listening socket, and through that alone."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json
@@ -14,9 +12,9 @@ import sys
 import time
 from typing import IO, Any
 
-from tffapps.engine.doorway import Certificates
 from tffapps.engine.supervisor import Orders
 from tffapps.errors import UserError
+from tffapps.wire.certificates import Certificates
 
 _PACKAGES = pathlib.Path(__file__).resolve().parents[2]
 _PROGRAM = (
@@ -28,10 +26,10 @@ _PATIENCE = 10.0  # seconds beyond a supervisor's own deadline
 
 def binary_path() -> pathlib.Path:
     """TFF's worker, found without importing TFF."""
-    found = importlib.util.find_spec("tensorflow_federated")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("tensorflow_federated")
+    if spec is None or spec.origin is None:
         raise UserError("tensorflow-federated is not installed; run set-up again")
-    return pathlib.Path(found.origin).parent / "data" / "worker_binary"
+    return pathlib.Path(spec.origin).parent / "data" / "worker_binary"
 
 
 class ClosedWorker:
@@ -52,7 +50,7 @@ class ClosedWorker:
         certificates: Certificates | None = None,
         restart: bool = False,
         allow_open: bool = False,
-        log: IO | None = None,
+        log: IO[Any] | None = None,
         remove: pathlib.Path | None = None,
         start_timeout: float = 30.0,
     ) -> None:

@@ -1,11 +1,12 @@
 """One serialised TensorFlow computation of TFF's as a function callable in this process."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
+
+from tffapps.engine.tff_internals import computation_pb2
 
 _serial = itertools.count()
 # Ops that hold state under a name: two imported graphs must not share it by accident.
@@ -21,8 +22,8 @@ class GraphFunction:
     call, so every node that could read a variable is made to wait for the initialiser.
     """
 
-    def __init__(self, computation_proto) -> None:
-        proto = computation_proto.tensorflow
+    def __init__(self, computation: computation_pb2.Computation) -> None:
+        proto = computation.tensorflow
         graph = tf.compat.v1.GraphDef.FromString(proto.graph_def.value)
         feeds = list(tensor_names(proto.parameter)) if proto.HasField("parameter") else []
         self._wants_session_token = bool(proto.session_token_tensor_name)
@@ -43,7 +44,7 @@ class GraphFunction:
         return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
-def tensor_names(binding) -> Iterator[str]:
+def tensor_names(binding: computation_pb2.TensorFlow.Binding) -> Iterator[str]:
     """The tensor names in a TFF binding, in the order of the flattened value."""
     kind = binding.WhichOneof("binding")
     if kind == "tensor":
@@ -57,7 +58,7 @@ def tensor_names(binding) -> Iterator[str]:
         raise NotImplementedError(f"TFF binding of kind {kind}")
 
 
-def _import(graph, feeds: list[str], fetches: list[str]):
+def _import(graph: tf.compat.v1.GraphDef, feeds: list[str], fetches: list[str]) -> Any:
     nodes = {node.name: node for node in graph.node}
 
     def specification(name: str) -> tf.TensorSpec:
@@ -65,7 +66,7 @@ def _import(graph, feeds: list[str], fetches: list[str]):
         shape = tf.TensorShape(attributes["shape"].shape) if "shape" in attributes else None
         return tf.TensorSpec(shape, tf.as_dtype(attributes["dtype"].type))
 
-    def body(*inputs):
+    def body(*inputs: tf.Tensor) -> Any:
         return tf.graph_util.import_graph_def(
             graph, input_map=dict(zip(feeds, inputs)), return_elements=fetches, name=""
         )
@@ -77,7 +78,7 @@ def _node_name(reference: str) -> str:
     return reference.lstrip("^").split(":")[0]
 
 
-def _initialise_first(graph, initialize_op: str) -> None:
+def _initialise_first(graph: tf.compat.v1.GraphDef, initialize_op: str) -> None:
     nodes = {node.name: node for node in graph.node}
     initialiser = _node_name(initialize_op)
     ancestors: set[str] = set()
@@ -95,7 +96,7 @@ def _initialise_first(graph, initialize_op: str) -> None:
             node.input.append("^" + initialiser)
 
 
-def _rename_resources(graph, suffix: str) -> None:
+def _rename_resources(graph: tf.compat.v1.GraphDef, suffix: str) -> None:
     function_nodes = (node for function in graph.library.function for node in function.node_def)
     for node in itertools.chain(graph.node, function_nodes):
         if node.op.startswith(_NAMED_RESOURCE_PREFIXES) and "shared_name" in node.attr:

@@ -16,9 +16,10 @@ import tensorflow_federated as tff
 from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
+from tffapps.engine.context import EngineContext
 from tffapps.engine.graph_function import GraphFunction
 from tffapps.engine.plan import Plan, Step, argument
-from tffapps.engine.values import AtClients, Shelf, Struct, any_later, egest, flatten, ingest, pack
+from tffapps.engine.values import AtClients, Spill, Struct, any_deferred, egest, flatten, ingest, pack
 
 
 class ClientError(RuntimeError):
@@ -29,10 +30,15 @@ class ClientError(RuntimeError):
         self.client = client
 
 
-class InProcessContext(_f.SyncContext):
-    """A TFF execution context; install it with `tff.framework.set_default_context` or `engine.open_engine`."""
+class InProcessContext(EngineContext):
+    """A TFF execution context; install it with `tff.framework.set_default_context` or `engine.open_engine`.
 
-    def __init__(self) -> None:
+    Args:
+      default_num_clients: how many clients there are for a computation whose arguments do not tell, as in TFF.
+    """
+
+    def __init__(self, default_num_clients: int = 0) -> None:
+        self._default_num_clients = default_num_clients
         self._plans: dict[int, tuple[tff.Computation, Plan]] = {}
         self._graphs: dict[bytes, GraphFunction] = {}
         self._functions: dict[int, tuple[_f.CompiledComputation, GraphFunction]] = {}
@@ -43,15 +49,15 @@ class InProcessContext(_f.SyncContext):
         parameter = comp.type_signature.parameter
         value = None if parameter is None else ingest(arg, parameter, counts)
         if len(counts) > 1:
-            raise ValueError(f"arguments placed at clients differ in length: {sorted(counts)}")
-        shelf = Shelf() if any_later(arg) else None
-        result = self._run(plan, value, counts.pop() if counts else 0, shelf).result()
+            raise ValueError(f"Conflicting cardinalities for CLIENTS: arguments of the lengths {sorted(counts)}")
+        spill = Spill() if any_deferred(arg) else None
+        result = self._run(plan, value, counts.pop() if counts else self._default_num_clients, spill).result()
         if callable(result):  # a bare TensorFlow computation: nothing federated around it
             result = result() if parameter is None else result(value)
         return egest(result, comp.type_signature.result)
 
-    def _run(self, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None) -> Run:
-        return Run(self, plan, parameter, clients, shelf)
+    def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
+        return Run(self, plan, parameter, clients, spill)
 
     def _plan(self, comp: tff.Computation) -> Plan:
         # Keyed by identity: the computation is kept alive beside its plan, so the key cannot be reused.
@@ -72,17 +78,17 @@ class Run:
     """One invocation of one computation."""
 
     def __init__(
-        self, context: InProcessContext, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None = None
+        self, context: InProcessContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None
     ) -> None:
         self._context = context
-        self._shelf = shelf  # where what is kept of each client goes, if it is not to be held
+        self._spill = spill  # where what is kept of each client goes, if it is not to be held
         self._plan = plan
         self._clients = clients
         self._client_steps = {step.name: step for step in plan.steps if step.at_clients}
         self._known: dict[str, Any] = {}  # what is not client work: the parameter, server values
         if plan.parameter_name:
             self._known[plan.parameter_name] = parameter
-        self._kept: dict[str, list] = {step.name: [] for step in plan.steps if step.keep}
+        self._kept: dict[str, list[Any]] = {step.name: [] for step in plan.steps if step.keep}
         self._same_for_all: dict[str, Any] = {}
 
     def result(self) -> Any:
@@ -107,7 +113,6 @@ class Run:
 
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
         """Does the work of every client in a pass, one after the other."""
-        del number
         for client in range(self._clients):
             try:
                 self._fold_client(client, folds, kept)
@@ -115,15 +120,15 @@ class Run:
                 raise ClientError(client, error) from error
 
     def _fold_client(self, client: int, folds: list[Fold], kept: list[str]) -> None:
-        values = OneClient(self, client)
+        values = ClientValues(self, client)
         for fold in folds:
             fold.add(values.evaluate(fold.value))
         for name in kept:
-            self._put_away(name, values[name])
+            self._keep(name, values[name])
 
-    def _put_away(self, name: str, value: Any) -> None:
-        if self._shelf is not None:
-            value = self._shelf.put(egest(value, self._client_steps[name].call.type_signature.member))
+    def _keep(self, name: str, value: Any) -> None:
+        if self._spill is not None:
+            value = self._spill.put(egest(value, self._client_steps[name].call.type_signature.member))
         self._kept[name].append(value)
 
     def _server_call(self, call: _f.Call) -> Any:
@@ -138,7 +143,7 @@ class Run:
             return self.server_value(call.argument)
         raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
 
-    def client_call(self, step: Step, values: OneClient) -> Any:
+    def client_call(self, step: Step, values: ClientValues) -> Any:
         """The value of one client's step."""
         call = step.call
         uri = call.function.uri
@@ -158,9 +163,15 @@ class Run:
         raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
 
     def server_value(self, block: _f.ComputationBuildingBlock) -> Any:
-        return self._evaluate(block, _Scope(self._known.__getitem__))
+        return self._evaluate(block, _Scope(self._at_server))
 
-    def client_value(self, block: _f.ComputationBuildingBlock, values: OneClient) -> Any:
+    def _at_server(self, name: str) -> Any:
+        step = self._client_steps.get(name)
+        if step is not None and step.same_for_all:  # a caller asks for it; there may be no client
+            return AtClients([ClientValues(self, 0)[name]], all_equal=True)
+        return self._known[name]
+
+    def client_value(self, block: _f.ComputationBuildingBlock, values: ClientValues) -> Any:
         def look_up(name: str) -> Any:
             return values[name] if name in self._client_steps else self._known[name]
 
@@ -226,7 +237,7 @@ class _Scope:
         return value.of(self.client) if self.client is not None and isinstance(value, AtClients) else value
 
 
-class OneClient:
+class ClientValues:
     """The values of one client in one pass, each worked out when it is first asked for."""
 
     def __init__(self, run: Run, client: int) -> None:

@@ -1,19 +1,15 @@
-"""From a TFF computation to the small set of building blocks that an engine has to know.
-
-The only module that reaches into TFF's compiler packages; everything else uses names that `tff` exports.
-"""
-
-from __future__ import annotations
+"""From a TFF computation to the small set of building blocks that an engine has to know."""
 
 from typing import Any
 
 import tensorflow_federated as tff
-from tensorflow_federated.python.core.backends.test import compiler as simulated_secure
+
+from tffapps.engine import tff_internals
 
 
 def to_native(computation: tff.Computation) -> tff.Computation:
     """For TFF's C++ worker. Secure sums become plain sums: the protocol is simulated, its numbers are not."""
-    without_secure = simulated_secure.replace_secure_intrinsics_with_bodies(computation)
+    without_secure = tff.backends.test.replace_secure_intrinsics_with_bodies(computation)
     return tff.backends.native.desugar_and_transform_to_native(without_secure)
 
 
@@ -25,7 +21,6 @@ def to_remote(block: tff.framework.ComputationBuildingBlock) -> Any:
 
 def to_call_dominant(computation: tff.Computation) -> tff.framework.ComputationBuildingBlock:
     """For the in-process engine: a chain of calls to a dozen intrinsics and to TensorFlow graphs."""
-    # Block to block: the public way round goes through the serialised form, seconds for a large network.
-    block, _ = simulated_secure._replace_secure_intrinsics_with_insecure_bodies(computation.to_building_block())
+    block, _ = tff_internals.replace_secure_intrinsics(computation.to_building_block())
     block, _ = tff.tensorflow.replace_intrinsics_with_bodies(block)
     return tff.framework.to_call_dominant(block)

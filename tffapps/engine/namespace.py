@@ -3,8 +3,6 @@
 Sockets that were bound before stay where they were, which is how a supervisor listens outside and calls inside.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

@@ -11,8 +11,6 @@ and forgotten:
 A client value that a later pass needs is kept; everything else is dropped when the next client begins.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 
@@ -29,10 +27,11 @@ class Step:
     name: str
     call: _f.ComputationBuildingBlock
     at_clients: bool  # its value lives at the clients
+    same_for_all: bool  # and is one value for all of them
     aggregates: bool  # it turns client values into a server value
     uses: set[str]
     pass_number: int = 0  # client work and aggregation: the pass it is done in; server work: before that pass
-    keep: bool = False  # client work whose value a later pass needs
+    keep: bool = False  # client work whose values a later pass needs, or the caller
 
 
 class Plan:
@@ -55,7 +54,7 @@ class Plan:
         for pass_number, uses in users:
             for name in uses & by_name.keys():
                 used = by_name[name]
-                used.keep |= used.at_clients and pass_number > used.pass_number
+                used.keep |= used.at_clients and not used.same_for_all and pass_number > used.pass_number
 
 
 def argument(call: _f.Call, index: int) -> _f.ComputationBuildingBlock:
@@ -66,18 +65,16 @@ def argument(call: _f.Call, index: int) -> _f.ComputationBuildingBlock:
 
 
 def _step(name: str, call: _f.ComputationBuildingBlock, earlier: dict[str, Step]) -> Step:
-    at_clients = _is_at_clients(call.type_signature)
+    kind = call.type_signature
+    at_clients = isinstance(kind, tff.FederatedType) and kind.placement is tff.CLIENTS
     uses = set(_references(call))
     uri = call.function.uri if isinstance(call, _f.Call) and isinstance(call.function, _f.Intrinsic) else None
     aggregates = uri == _f.FEDERATED_AGGREGATE.uri
     ready = 0
     for used in (earlier[use] for use in uses & earlier.keys()):
         ready = max(ready, used.pass_number + (1 if used.aggregates else 0))
-    return Step(name, call, at_clients, aggregates, uses, pass_number=ready)
-
-
-def _is_at_clients(value_type: tff.Type) -> bool:
-    return isinstance(value_type, tff.FederatedType) and value_type.placement is tff.CLIENTS
+    same_for_all = at_clients and kind.all_equal
+    return Step(name, call, at_clients, same_for_all, aggregates, uses, pass_number=ready)
 
 
 def _references(block: _f.ComputationBuildingBlock) -> Iterator[str]:

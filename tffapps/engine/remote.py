@@ -4,8 +4,6 @@ A computation is sent once and stays there, so that a call costs its arguments a
 own client sends it with every call, and asks a worker that died again and again, for ever.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable
@@ -14,9 +12,9 @@ from typing import Any
 import grpc
 import tensorflow as tf
 import tensorflow_federated as tff
-from tensorflow_federated.proto.v0 import computation_pb2, executor_pb2, executor_pb2_grpc
 
 from tffapps.engine import answers
+from tffapps.engine.tff_internals import computation_pb2, executor_pb2, executor_pb2_grpc
 from tffapps.engine.values import Struct, ingest
 
 _SECONDS_BETWEEN_LOOKS = 0.5

@@ -1,7 +1,5 @@
 """The coordinator's link to one site: made, checked, lost and made again."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
@@ -12,11 +10,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.engine.answers import BadAnswer
-from tffapps.engine.doorway import Certificates
 from tffapps.engine.remote import RemoteWorker, WorkerLost, WorkFailed
 from tffapps.errors import UserError
-from tffapps.site import channel, data
-from tffapps.site.pulse import Pulse
+from tffapps.wire import channel, protocol
+from tffapps.wire.certificates import Certificates
+from tffapps.wire.heartbeat import Heartbeat
 
 _LARGEST_DESCRIPTION = 2**24  # bytes
 
@@ -30,7 +28,7 @@ class SiteLink:
         self._certificates = certificates
         self._lock = threading.RLock()
         self._worker: RemoteWorker | None = None
-        self._pulse: Pulse | None = None
+        self._heartbeat: Heartbeat | None = None
         self._channel: grpc.Channel | None = None
         self._traffic = (0, 0)  # of earlier connections
         self.connections = 0  # so far: another one may be to a site that was started anew
@@ -42,13 +40,13 @@ class SiteLink:
     def connect(self) -> None:
         """Makes sure that the site is there: Unreachable, or a UserError if it is there and not as it should be."""
         with self._lock:
-            if self._pulse is not None and self._pulse.beats():
+            if self._heartbeat is not None and self._heartbeat.beats():
                 return
             self._drop()
             try:
-                self._pulse = Pulse(self.address, self._certificates)
+                self._heartbeat = Heartbeat(self.address, self._certificates)
                 self._channel = channel.unseen(self.address, self._certificates)
-                self._worker = RemoteWorker(self._channel, self._pulse.beats)
+                self._worker = RemoteWorker(self._channel, self._heartbeat.beats)
                 self._check(self._published())
                 self.connections += 1
             except WorkerLost as error:
@@ -85,16 +83,16 @@ class SiteLink:
 
     def close(self) -> None:
         """Also while another thread waits for an answer, which it will not get."""
-        worker, pulse = self._worker, self._pulse
-        if worker is not None and pulse is not None and pulse.beats():
+        worker, heartbeat = self._worker, self._heartbeat
+        if worker is not None and heartbeat is not None and heartbeat.beats():
             worker.leave()
         self._drop()
 
     def _drop(self) -> None:
         self._traffic, self._worker = self.traffic(), None
-        pulse, self._pulse = self._pulse, None
-        if pulse is not None:
-            pulse.close()
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.close()
         way, self._channel = self._channel, None
         if way is not None:
             with contextlib.suppress(Exception):  # the other end may be gone already
@@ -107,33 +105,35 @@ class SiteLink:
         except BadAnswer as error:
             raise UserError(f"{self.address}: refused what the site answered: {error}") from None
         try:
-            found = json.loads(text)
-            return {**found, "name": str(found["name"])}
+            description = json.loads(text)
+            return {**description, "name": str(description["name"])}
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{self.address}: what the site publishes cannot be read; is it a tffapps site?") from None
 
-    def _check(self, found: dict[str, Any]) -> None:
-        assert self._pulse is not None
-        site = f"{self.address}: site {found['name']}"
-        ours = {"tffapps": data.version(), **data.frameworks()}
-        theirs = {"tffapps": found.get("version"), **found.get("frameworks", {})}
+    def _check(self, description: dict[str, Any]) -> None:
+        assert self._heartbeat is not None
+        site = f"{self.address}: site {description['name']}"
+        ours = {"protocol": protocol.PROTOCOL, **protocol.frameworks()}
+        theirs = {"protocol": description.get("protocol"), **description.get("frameworks", {})}
         for package, version in ours.items():
             if theirs.get(package) != version:
                 raise UserError(
-                    f"{site} has {package} {theirs.get(package)}, here is {version}; install the same version"
+                    f"{site} has {package} {theirs.get(package)}, here is {version}; install the same tffapps"
                 )
-        if found["name"] not in self._pulse.names:
-            raise UserError(f"{site} shows a certificate for {', '.join(self._pulse.names)}; it must be for its name")
-        if self.description and found != self.description:
+        if description["name"] not in self._heartbeat.names:
+            raise UserError(
+                f"{site} shows a certificate for {', '.join(self._heartbeat.names)}; it must be for its name"
+            )
+        if self.description and description != self.description:
             raise UserError(f"{site} came back with other data or another name; start the run again")
-        self.description = found
+        self.description = description
 
 
 def _published() -> tuple[Any, None, tff.Type]:
     """What reads a site's description there, as `RemoteWorker.evaluate` takes it."""
 
     @tff.tensorflow.computation
-    def read():
-        return tf.io.read_file(data.DESCRIPTION)
+    def read() -> Any:
+        return tf.io.read_file(protocol.DESCRIPTION)
 
     return tff.framework.serialize_computation(read), None, read.type_signature.result

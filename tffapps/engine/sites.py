@@ -7,8 +7,6 @@ here, as a server's on images of its own: work without such data goes nowhere. W
 sent to them and back: it does leave the site.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import threading
@@ -16,18 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow_federated as tff
-from tensorflow_federated.python.common_libs.structure import Struct
 
-from tffapps.engine import lowering, remote, site_chores
+from tffapps.engine import lowering, remote, site_jobs
 from tffapps.engine.client_work import ClientWork
-from tffapps.engine.doorway import Certificates
-from tffapps.engine.in_process import ClientError, Fold, InProcessContext, OneClient, Run
+from tffapps.engine.in_process import ClientError, ClientValues, Fold, InProcessContext, Run
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
-from tffapps.engine.values import HERE, AtClients, Shelf, egest, ingest
+from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
 from tffapps.errors import UserError
-from tffapps.site import files
-from tffapps.site.parcel import Parcel
+from tffapps.wire import certificate_checks
+from tffapps.wire.certificates import Certificates
+from tffapps.wire.messages import Message
 
 
 class SitesContext(InProcessContext):
@@ -39,9 +36,9 @@ class SitesContext(InProcessContext):
         self._works: dict[tuple[int, int], tuple[Plan, ClientWork]] = {}
         self._protos: dict[int, tuple[tff.Computation, Any]] = {}
         self._lock = threading.Lock()  # sites may be asked from several threads
-        files.check(certificates, "coordinator")
+        certificate_checks.check(certificates, "coordinator")
         links = [SiteLink(address, certificates) for address in addresses]
-        self._close_all = lambda: _at_once([link.close for link in links])
+        self._all_links = links  # also while they are not connected
         try:
             failures = _at_once([link.connect for link in links])
             for error in failures:
@@ -67,17 +64,17 @@ class SitesContext(InProcessContext):
                 self._protos[id(computation)] = (computation, lowering.to_remote(computation.to_building_block()))
             return self._protos[id(computation)][1]
 
-    def ask(self, name: str, request: Parcel) -> Parcel:
-        """What a site makes of its own images when asked (`tffapps.site.chores`): waits for it, however long it takes.
+    def ask(self, name: str, request: Message) -> Message:
+        """What a site makes of its own images when asked (`tffapps.wire.jobs`): waits for it, however long it takes.
 
         RunStopped if the site goes away meanwhile or cannot do it; the same request goes on with what is there.
         """
-        return site_chores.ask(self.link(name), request)
+        return site_jobs.ask(self.link(name), request)
 
     def tell(self, name: str, line: str) -> None:
         """Puts a line into a site's log, if it is there."""
         with contextlib.suppress(ConnectionError, UserError, remote.WorkFailed):
-            site_chores.tell(self.link(name), line)
+            site_jobs.tell(self.link(name), line)
 
     def link(self, name: str) -> SiteLink:
         if name not in self.links:
@@ -96,19 +93,17 @@ class SitesContext(InProcessContext):
         return sum(sent for sent, _ in pairs), sum(received for _, received in pairs)
 
     def close(self) -> None:
-        self._close_all()
+        _at_once([link.close for link in self._all_links])
 
-    def _run(self, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None) -> Run:
-        return _SitesRun(self, plan, parameter, clients, shelf)
+    def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
+        return _SitesRun(self, plan, parameter, clients, spill)
 
 
 class _SitesRun(Run):
     """One invocation of one computation."""
 
-    def __init__(
-        self, context: SitesContext, plan: Plan, parameter: Any, clients: int, shelf: Shelf | None = None
-    ) -> None:
-        super().__init__(context, plan, parameter, clients, shelf)
+    def __init__(self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> None:
+        super().__init__(context, plan, parameter, clients, spill)
         self._sites = context
         self._links = [None if name == HERE else context.link(name) for name in _sites(parameter, clients)]
         # Before anyone begins: the work of the others would be for nothing.
@@ -136,37 +131,36 @@ class _SitesRun(Run):
                 for fold in folds:
                     fold.add(work.folded(fold.name, answer))
                 for name in kept:
-                    value = work.kept(name, answer)
-                    self._put_away(name, OneClient(self, client)[name] if value is None else value)
+                    self._keep(name, work.kept(name, answer))
             except Exception as error:
                 concurrent.futures.wait(answers)  # sites do one thing at a time
                 raise ClientError(client, error) from error
             answers[client] = concurrent.futures.Future()  # drops what was folded
             answers[client].set_result(None)
 
-    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future]:
+    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future[Any]]:
         """Sends every client's work to its site; clients of one site come one after the other.
 
         Of a client whose work is done here there is nothing to wait for.
         """
-        answers: list[concurrent.futures.Future] = [concurrent.futures.Future() for _ in range(self._clients)]
+        answers: list[concurrent.futures.Future[Any]] = [concurrent.futures.Future() for _ in range(self._clients)]
         for client, link in enumerate(self._links):
             if link is None:
                 answers[client].set_result(None)
-        anyone = OneClient(self, 0)
+        anyone = ClientValues(self, 0)
         same = {
-            index: remote.serialized(anyone.evaluate(one.block), one.type)
-            for index, one in enumerate(work.inputs)
-            if one.same_for_all
+            index: remote.serialized(anyone.evaluate(each.block), each.type)
+            for index, each in enumerate(work.inputs)
+            if each.same_for_all
         }
 
-        def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future]]) -> None:
+        def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future[Any]]]) -> None:
             for client, answer in pending:
                 try:
-                    values = OneClient(self, client)
+                    values = ClientValues(self, client)
                     given = [
-                        same[index] if index in same else remote.serialized(values.evaluate(one.block), one.type)
-                        for index, one in enumerate(work.inputs)
+                        same[index] if index in same else remote.serialized(values.evaluate(each.block), each.type)
+                        for index, each in enumerate(work.inputs)
                     ]
                     answer.set_result(link.evaluate(work.computation, remote.struct(given), work.type.result))
                 except BaseException as error:
@@ -192,17 +186,17 @@ class _AtOneSite(tff.framework.SyncContext):
 
 def _sites(parameter: Any, clients: int) -> list[str]:
     """Where each client's work is to be done: what is written on its data."""
-    found: list[set[str]] = [set() for _ in range(clients)]
+    sites: list[set[str]] = [set() for _ in range(clients)]
     for argument in _at_clients(parameter):
         for client, site in enumerate(argument.sites):
             if site is not None:
-                found[client].add(site)
-    for client, names in enumerate(found):
+                sites[client].add(site)
+    for client, names in enumerate(sites):
         if len(names) != 1:
             several = ", ".join(sorted(name or "here" for name in names))
             what = f"data of several sites: {several}" if names else "no data that says at which site"
             raise ValueError(f"client {client} has {what}")
-    return [next(iter(names)) for names in found]
+    return [next(iter(names)) for names in sites]
 
 
 def _at_clients(value: Any) -> Iterator[AtClients]:

@@ -28,7 +28,8 @@ import time
 from typing import Any
 
 from tffapps.engine import namespace
-from tffapps.engine.doorway import Certificates, Doorway
+from tffapps.wire.certificates import Certificates
+from tffapps.wire.tls_proxy import TlsProxy
 
 _PR_SET_PDEATHSIG = 1
 # Runs in the worker's process: die with the parent (argv[1] is its process id), then become the worker.
@@ -129,7 +130,7 @@ class Supervisor:
         die_with(self._orders.parent)
         try:
             listener = socket.socket(fileno=self._orders.listener)
-            door = Doorway(listener, self._orders.certificates, self._inside, self._log)
+            door = TlsProxy(listener, self._orders.certificates, self._inside, self._log)
             self._worker = worker = _Worker(self._orders)
             self._wait_until_it_answers(worker)
         except _CannotStart as error:
@@ -145,7 +146,7 @@ class Supervisor:
         if self._orders.remove and not self._leave:
             shutil.rmtree(self._orders.remove, ignore_errors=True)
 
-    def _serve(self, listener: socket.socket, door: Doorway) -> None:
+    def _serve(self, listener: socket.socket, door: TlsProxy) -> None:
         listener.setblocking(False)
         wake_up = _wake_up_when_a_child_ends()
         pause, next_start = 0.0, 0.0

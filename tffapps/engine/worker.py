@@ -1,20 +1,20 @@
 """TFF computations evaluated by TFF's own C++ worker, started, watched and ended by us."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import grpc
 import tensorflow_federated as tff
 
-from tffapps.engine import channel, lowering
-from tffapps.engine.values import made
+from tffapps.engine import lowering
+from tffapps.engine.context import EngineContext
+from tffapps.engine.values import materialised
 from tffapps.engine.worker_process import WorkerProcess
+from tffapps.wire import grpc_options
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -23,7 +23,7 @@ class _WorkerDied(RuntimeError):
     pass
 
 
-class WorkerContext(tff.framework.SyncContext):
+class WorkerContext(EngineContext):
     """Forwards to a worker; one that died is replaced, and the computation, which keeps no state, begins again."""
 
     def __init__(self, start_timeout: float = 30.0) -> None:
@@ -34,13 +34,13 @@ class WorkerContext(tff.framework.SyncContext):
 
     def _start(self) -> None:
         self.process = WorkerProcess(self._start_timeout)
-        self._channel = grpc.insecure_channel(self.process.address, options=channel.OPTIONS)
+        self._channel = grpc.insecure_channel(self.process.address, options=grpc_options.OPTIONS)
         self._context = remote_context(self._channel, self._compile)
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         if not self.process.is_alive():
             self._restart()
-        arg = made(arg)
+        arg = materialised(arg)
         try:
             return self._watched(comp, arg)
         except _WorkerDied:
@@ -49,7 +49,7 @@ class WorkerContext(tff.framework.SyncContext):
 
     def _watched(self, comp: tff.Computation, arg: Any) -> Any:
         """The result, or `_WorkerDied`: left alone, TFF would ask a dead worker again and again, for ever."""
-        answer: concurrent.futures.Future = concurrent.futures.Future()
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
         def ask() -> None:
             try:
@@ -93,7 +93,7 @@ def remote_context(
     """A context that runs computations on the worker at the other end of a channel."""
     stub = tff.framework.RemoteExecutorGrpcStub(connection)
 
-    def executor_for(cardinalities):
+    def executor_for(cardinalities: Mapping[Any, int]) -> tff.framework.RemoteExecutor:
         executor = tff.framework.RemoteExecutor(stub)
         executor.set_cardinalities({tff.CLIENTS: 0, **cardinalities})
         return executor

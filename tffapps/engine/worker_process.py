@@ -4,8 +4,6 @@ Left to itself the worker stays behind when the program ends, holds on to its st
 network interface without authentication.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shutil

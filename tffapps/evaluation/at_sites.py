@@ -1,7 +1,5 @@
 """Predictions of images that only sites have: the weights go there, labels and probabilities come back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -30,7 +28,7 @@ def predictor(model: tf.keras.Model, element_spec: Any) -> tff.Computation:
     batches_spec = tf.data.DatasetSpec(element_spec)
     width = model.output_shape[-1]
 
-    def predict(weights, batches):
+    def predict(weights: Any, batches: Any) -> Any:
         for variable, value in zip(variables, weights):
             variable.assign(value)
         labels = tf.TensorArray(tf.int32, size=0, dynamic_size=True, infer_shape=False, element_shape=[None])
@@ -45,7 +43,7 @@ def predictor(model: tf.keras.Model, element_spec: Any) -> tff.Computation:
     portable = PortableFunction(model, predict, (weights, batches_spec))
 
     @tff.tensorflow.computation(data_type(weights), data_type(batches_spec))
-    def run(weights, batches):
+    def run(weights: Any, batches: Any) -> Any:
         return portable(list(weights), batches)
 
     return run
@@ -65,10 +63,10 @@ def predict(
 
 def answers_of(
     engine: Engine, computation: tff.Computation, weights: Sequence[np.ndarray], batches: Mapping[str, tf.data.Dataset]
-) -> tuple[dict[str, tuple], dict[str, str]]:
+) -> tuple[dict[str, tuple[Any, ...]], dict[str, str]]:
     """What a computation of (weights, batches) gives at each site, and why the sites that are missing could not."""
 
-    def ask(site: str) -> tuple | str:
+    def ask(site: str) -> tuple[Any, ...] | str:
         why = ""
         for _ in range(_ATTEMPTS):
             try:

@@ -1,7 +1,5 @@
 """Scores of a classifier. Two classes and many go the same way: one column of probabilities per class."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Sequence
 from typing import Any

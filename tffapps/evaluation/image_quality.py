@@ -1,7 +1,5 @@
 """How far images are from the images they should look like: structure (SSIM) and colour."""
 
-from __future__ import annotations
-
 import numpy as np
 from skimage.metrics import structural_similarity
 

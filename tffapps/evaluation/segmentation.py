@@ -18,8 +18,6 @@ Where no pixel is a grain's in both masks MVI is 10, also as there. MAP is 0 if 
 masks without a grain agree: MAP 1, MVI 0, ARI 1.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 

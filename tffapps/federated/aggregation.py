@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
+from tffapps.federated.lazy import tff
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ class Aggregation:
 
     def factory(self, clients: int) -> Any:
         """A `tff.aggregators` factory. `clients`, the size of a cohort, matters to dp only: it scales the noise."""
-        import tensorflow_federated as tff
-
         if self.aggregator == "mean":
             return tff.aggregators.MeanFactory(no_nan_division=True)
         if self.aggregator == "robust":
@@ -59,8 +58,6 @@ class Aggregation:
 
     def statistics_factory(self) -> Any:
         """For the weights that are not trained, and for what is sent besides, where they are averaged apart."""
-        import tensorflow_federated as tff
-
         if self.aggregator == "secure":
             return _secure_mean(_SECURE_STATISTICS_BOUND)
         return tff.aggregators.MeanFactory(no_nan_division=True)
@@ -106,8 +103,6 @@ def _secure_mean(bound: float) -> Any:
     """A weighted mean by secure sums with fixed bounds. TFF's own secure aggregator clips every coordinate of
     update × examples at a bound that begins at 100 and grows slowly: a client with thousands of images is cut short.
     """
-    import tensorflow_federated as tff
-
     values = tff.aggregators.SecureSumFactory(bound, -bound)
     examples = tff.aggregators.SecureSumFactory(float(2**20 - 1), 0.0)  # TFF's own choice for example counts
     return tff.aggregators.MeanFactory(values, examples, no_nan_division=True)

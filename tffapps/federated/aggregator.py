@@ -1,9 +1,7 @@
 """The aggregation process of a round: the parts of an update together or apart, as `Aggregation` says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,9 +16,9 @@ _WEIGHT = tff.TensorType(np.float32)
 class Update(NamedTuple):
     """What one client hands in: how far its weights have moved, in two parts, and what its method sends besides."""
 
-    trained: list
-    statistics: list
-    sent: list
+    trained: list[Any]
+    statistics: list[Any]
+    sent: list[Any]
 
 
 def update_type(layout: WeightsLayout, sent: Sequence[tf.TensorSpec]) -> tff.Type:
@@ -46,11 +44,11 @@ def build_aggregator(
 
 def _apart(parts: dict[str, tff.templates.AggregationProcess], kind: tff.Type) -> tff.templates.AggregationProcess:
     @tff.federated_computation
-    def initialize():
+    def initialize() -> Any:
         return tff.federated_zip(tuple(part.initialize() for part in parts.values()))
 
     @tff.federated_computation(initialize.type_signature.result, *_at_clients(kind))
-    def next_(state, update, weight):
+    def next_(state: Any, update: Any, weight: Any) -> Any:
         outputs = {
             name: part.next(state[index], getattr(update, name), weight)
             for index, (name, part) in enumerate(parts.items())
@@ -69,8 +67,7 @@ def _apart(parts: dict[str, tff.templates.AggregationProcess], kind: tff.Type) -
 
 def _taking_weights(unweighted: tff.templates.AggregationProcess, kind: tff.Type) -> tff.templates.AggregationProcess:
     @tff.federated_computation(unweighted.initialize.type_signature.result, *_at_clients(kind))
-    def next_(state, update, weight):
-        del weight  # every client counts the same
+    def next_(state: Any, update: Any, weight: Any) -> Any:
         return unweighted.next(state, update)
 
     return tff.templates.AggregationProcess(unweighted.initialize, next_)

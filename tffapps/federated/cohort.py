@@ -1,7 +1,5 @@
 """One round with the clients that can take part; the others are left out and named."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tffapps.engine.in_process import ClientError
-from tffapps.engine.values import AtSite, Later
+from tffapps.engine.values import AtSite, Deferred
 from tffapps.errors import RunStopped
-from tffapps.federated.round import AnyState, Round
+from tffapps.federated.round import AnyState, Round, RoundResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +26,9 @@ class Client:
         return AtSite(self.name if self.site is None else self.site, self.batches(number))
 
 
-def stream(seed: int, number: int, place: int) -> int:
-    """A seed for one client's data in one round; `place` is the client's among all."""
-    return int(np.random.SeedSequence([seed, number, place]).generate_state(1)[0])
+def stream(seed: int, number: int, position: int) -> int:
+    """A seed for one client's data in one round; `position` is the client's among all."""
+    return int(np.random.SeedSequence([seed, number, position]).generate_state(1)[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,19 +58,24 @@ def play(
 ) -> Outcome:
     """Plays a round; with fewer than `min_clients` good updates once more, then gives up.
 
-    `server_data` gives the server's own data for a round's number, where the round has a server step; `kept` what the
-    client at a position has kept, where clients keep anything.
+    Args:
+      round_: what is played.
+      state: the server's, before it.
+      clients: who is to take part.
+      number: the round's, from 1.
+      min_clients: how many of them must.
+      server_data: the server's own data for a round's number, where the round has a server step.
+      kept: what the client at a position has kept, where clients keep anything.
     """
 
-    def call(present: Sequence[int]) -> Any:
-        arguments: list[Any] = [state, list(present), [clients[position].data(number) for position in present]]
-        if server_data:
-            arguments.append(server_data(number))
-        if round_.keeps:
-            if kept is None:
-                raise ValueError("the clients of this round keep something: say what (kept)")
-            arguments.append([Later(functools.partial(kept, position)) for position in present])
-        return round_.next(*arguments)
+    def call(present: Sequence[int]) -> RoundResult:
+        return round_.next(
+            state,
+            list(present),
+            [clients[position].data(number) for position in present],
+            server_data=server_data(number) if server_data else None,
+            kept=[Deferred(functools.partial(kept, position)) for position in present] if kept else None,
+        )
 
     outcome = None
     for _ in range(2):
@@ -88,7 +91,7 @@ def play(
 
 
 def _attempt(
-    call: Callable[[Sequence[int]], Any], state: AnyState, clients: Sequence[Client], number: int, round_: Round
+    call: Callable[[Sequence[int]], RoundResult], state: AnyState, clients: Sequence[Client], number: int, round_: Round
 ) -> Outcome | None:
     left_out: dict[str, str] = {}
     present = list(range(len(clients)))
@@ -111,7 +114,7 @@ def _attempt(
     return Outcome(state, 0, float("nan"), 0, left_out, {}, None) if left_out else None
 
 
-def _failing_alone(call: Callable[[Sequence[int]], Any], present: list[int]) -> dict[int, str]:
+def _failing_alone(call: Callable[[Sequence[int]], RoundResult], present: list[int]) -> dict[int, str]:
     """An engine that does not say whose work failed: a federation of one tells."""
     failed = {}
     for position in present:
@@ -123,11 +126,14 @@ def _failing_alone(call: Callable[[Sequence[int]], Any], present: list[int]) -> 
 
 
 def _outcome(
-    result: Any, clients: Sequence[Client], present: Sequence[int], left_out: dict[str, str], columns: Sequence[str]
+    result: RoundResult,
+    clients: Sequence[Client],
+    present: Sequence[int],
+    left_out: dict[str, str],
+    columns: Sequence[str],
 ) -> Outcome:
-    state, table, measurements, *kept = result
     reports = {}
-    for row in np.asarray(table, np.float64):
+    for row in np.asarray(result.reports, np.float64):
         report = dict(zip(columns, row.tolist()))
         name = clients[int(report["client"])].name
         if report["ok"]:
@@ -137,14 +143,25 @@ def _outcome(
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
     mean = float(np.average(losses, weights=examples)) if reports else float("nan")
-    pairs = zip(present, kept[0]) if kept else ()
-    own = {place: functools.partial(_arrays, value) for place, value in pairs if clients[place].name in reports}
-    return Outcome(state, int(sum(examples)), mean, len(reports), left_out, reports, measurements, own)
+    return Outcome(
+        state=result.state,
+        examples=int(sum(examples)),
+        loss=mean,
+        took_part=len(reports),
+        left_out=left_out,
+        reports=reports,
+        measurements=result.measurements,
+        kept={
+            position: functools.partial(_arrays, value)
+            for position, value in zip(present, result.kept)
+            if clients[position].name in reports
+        },
+    )
 
 
 def _arrays(value: Any) -> list[np.ndarray]:
     """What a client keeps, as an engine gives it."""
-    return [np.asarray(array) for array in (value.make() if isinstance(value, Later) else value)]
+    return [np.asarray(array) for array in (value.make() if isinstance(value, Deferred) else value)]
 
 
 def _first_line(message: object) -> str:

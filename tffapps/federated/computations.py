@@ -1,7 +1,5 @@
 """The computations that a round is made of: what a client does, and what the server does beside the update."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, NamedTuple
 
@@ -10,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.federated.aggregator import Update, update_type
-from tffapps.federated.local import Site
+from tffapps.federated.local import ClientContext, Tensors
 from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.task import Task, WeightsLayout, data_type
@@ -34,19 +32,19 @@ class _ClientResult(NamedTuple):
     update: Update
     weight: Any
     report: Any
-    gathered: list
-    kept: list
+    gathered: list[Any]
+    kept: list[Any]
 
 
 def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs) -> tff.Computation:
     variables, down = task.model.weights, specs.weights if method.sends_weights else []
 
-    def train(weights, site, data):
-        own = 0 if method.sends_weights else len(variables)
-        start = weights if method.sends_weights else site.kept[:own]
+    def train(weights: Tensors, site: ClientContext, data: Any) -> _ClientResult:
+        held = 0 if method.sends_weights else len(variables)  # of what it keeps: its model
+        start = weights if method.sends_weights else site.kept[:held]
         for variable, value in zip(variables, start):
             variable.assign(value)
-        done = method.work(task, data, site._replace(kept=site.kept[own:]))
+        done = method.work(task, data, site._replace(kept=site.kept[held:]))
         if method.sends_weights:
             moved = [variable - value for variable, value in zip(variables, start)]
             update = Update(layout.trained(moved), layout.statistics(moved), list(done.sent))
@@ -54,8 +52,8 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         else:
             update = Update([], [], list(done.sent))
             kept = [*(variable.read_value() for variable in variables), *done.kept]
-        made = [*(value for part in update for value in part), *done.gathered, *kept]
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in made if value.dtype.is_floating])
+        values = [*(value for part in update for value in part), *done.gathered, *kept]
+        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in values if value.dtype.is_floating])
         ok = tf.logical_and(finite, done.examples > 0)
         # Zeroed, not multiplied by zero: 0 · NaN is NaN.
         update = Update(*([tf.where(ok, value, tf.zeros_like(value)) for value in part] for part in update))
@@ -65,20 +63,20 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
         return _ClientResult(update, tf.where(ok, done.examples, 0.0), report, gathered, kept)
 
-    site_spec = Site(tf.TensorSpec([], tf.int32), specs.memory, specs.kept)
+    site_spec = ClientContext(tf.TensorSpec([], tf.int32), specs.memory, specs.kept)
     portable = PortableFunction(task.model, train, (down, site_spec, task.client_spec))
     parts = [data_type(down), data_type(specs.memory), np.int32, data_type(task.client_spec), data_type(specs.kept)]
 
     if specs.kept:
 
         @tff.tensorflow.computation(*parts)
-        def work(weights, memory, position, data, kept):
-            return portable(list(weights), Site(position, list(memory), list(kept)), data)
+        def work(weights: Any, memory: Any, position: Any, data: Any, kept: Any) -> Any:
+            return portable(list(weights), ClientContext(position, list(memory), list(kept)), data)
     else:
 
         @tff.tensorflow.computation(*parts[:-1])
-        def work(weights, memory, position, data):
-            return portable(list(weights), Site(position, list(memory)), data)
+        def work(weights: Any, memory: Any, position: Any, data: Any) -> Any:
+            return portable(list(weights), ClientContext(position, list(memory)), data)
 
     return work
 
@@ -89,12 +87,13 @@ def server_update(
     """The mean update becomes part of the weights."""
 
     @tff.tensorflow.computation(data_type(specs.weights), optimizer_type, update_type(layout, specs.sent), np.float32)
-    def update_weights(weights, optimizer_state, update, examples):
+    def update_weights(weights: Any, optimizer_state: Any, update: Any, examples: Any) -> Any:
         trained, statistics = update.trained, update.statistics
         if method.server_examples:
             # The server's own model is one more client of the mean, whose update is zero.
             share = tf.math.divide_no_nan(examples, examples + method.server_examples)
-            trained, statistics = ([share * value for value in part] for part in (trained, statistics))
+            trained = [share * value for value in trained]
+            statistics = [share * value for value in statistics]
         pseudo_gradient = [-value for value in trained]
         optimizer_state, trained = optimizer.next(optimizer_state, layout.trained(weights), pseudo_gradient)
         statistics = [weight + value for weight, value in zip(layout.statistics(weights), statistics)]
@@ -109,7 +108,7 @@ def server_update(
 def server_step(task: Task, method: Method, specs: Specs) -> tff.Computation:
     variables = task.model.weights
 
-    def train(weights, data, memory, sent):
+    def train(weights: Tensors, data: Any, memory: Tensors, sent: Tensors) -> tuple[Tensors, Tensors]:
         for variable, value in zip(variables, weights):
             variable.assign(value)
         memory = method.server_step(task, data, memory, sent)
@@ -119,7 +118,7 @@ def server_step(task: Task, method: Method, specs: Specs) -> tff.Computation:
     types = (data_type(spec) for spec in (specs.weights, task.server_spec, specs.memory, specs.received()))
 
     @tff.tensorflow.computation(*types)
-    def step(weights, data, memory, sent):
+    def step(weights: Any, data: Any, memory: Any, sent: Any) -> Any:
         return portable(list(weights), data, list(memory), list(sent))
 
     return step
@@ -131,7 +130,7 @@ def next_memory(task: Task, method: Method, specs: Specs) -> tff.Computation:
     portable = PortableFunction(task.model, functools.partial(method.next_memory, task), arguments)
 
     @tff.tensorflow.computation(*map(data_type, arguments))
-    def update(memory, sent, before, after):
+    def update(memory: Any, sent: Any, before: Any, after: Any) -> Any:
         return portable(list(memory), list(sent), list(before), list(after))
 
     return update
@@ -139,7 +138,7 @@ def next_memory(task: Task, method: Method, specs: Specs) -> tff.Computation:
 
 def mean_over_rounds(method: Method, weights_type: tff.Type) -> tff.Computation:
     @tff.tensorflow.computation(np.int32, weights_type, weights_type)
-    def update(number, mean, weights):
+    def update(number: Any, mean: Any, weights: Any) -> Any:
         number += 1
         count = tf.cast(tf.maximum(number - method.average_from + 1, 1), tf.float32)
         return number, [old + (new - old) / tf.cast(count, new.dtype) for old, new in zip(mean, weights)]
@@ -149,23 +148,23 @@ def mean_over_rounds(method: Method, weights_type: tff.Type) -> tff.Computation:
 
 def gather(value: tff.Value, spec: tf.TensorSpec) -> tff.Value:
     """Every client's tensor as one row of a server-placed table: who took part must be known, in any engine."""
-    row = data_type(spec)
+    row_type = data_type(spec)
     rows = data_type(tf.TensorSpec([None, *spec.shape], spec.dtype))
 
     @tff.tensorflow.computation
-    def none_yet():
+    def none_yet() -> Any:
         return tf.zeros([0, *spec.shape], spec.dtype)
 
-    @tff.tensorflow.computation(rows, row)
-    def append(table, one):
-        return tf.concat([table, one[tf.newaxis]], axis=0)
+    @tff.tensorflow.computation(rows, row_type)
+    def append(table: Any, row: Any) -> Any:
+        return tf.concat([table, row[tf.newaxis]], axis=0)
 
     @tff.tensorflow.computation(rows, rows)
-    def join(table, other):
+    def join(table: Any, other: Any) -> Any:
         return tf.concat([table, other], axis=0)
 
     @tff.tensorflow.computation(rows)
-    def same(table):
+    def same(table: Any) -> Any:
         return table
 
     return tff.federated_aggregate(value, none_yet(), append, join, same)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
     from models.ddpm import Schedule
+    from tffapps.federated.local import ClientContext, ClientResult
     from tffapps.federated.task import Task
 
 
@@ -27,8 +27,6 @@ class NoiselessData(NamedTuple):
 
     @classmethod
     def spec(cls, dimensions: int) -> NoiselessData:
-        import tensorflow as tf
-
         element = tf.TensorSpec([None, dimensions]), tf.TensorSpec([None], tf.int32)
         return cls(tf.data.DatasetSpec(element), tf.TensorSpec([2], tf.int32), tf.TensorSpec([]))
 
@@ -40,9 +38,7 @@ class Denoising(Method):
     schedule_steps: int = 1000  # T
     equal: bool = False  # every client counts the same in the mean; else by its examples
 
-    def work(self, task, data, site):
-        import tensorflow as tf
-
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from models.ddpm import scaled
         from tffapps.federated import local
         from tffapps.federated.optimizers import Scaled
@@ -63,10 +59,8 @@ def noised(
     schedule: Schedule, vectors: tf.Tensor, key: tf.Tensor, step: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """(x_t, t, ε) of each vector (n, d), a function of the key and the step."""
-    import tensorflow as tf
-
-    own = tf.random.experimental.stateless_fold_in(key, step, alg="philox")
-    first, second = tf.unstack(tf.random.experimental.stateless_split(own, 2, alg="philox"))
+    step_key = tf.random.experimental.stateless_fold_in(key, step, alg="philox")
+    first, second = tf.unstack(tf.random.experimental.stateless_split(step_key, 2, alg="philox"))
     count = tf.shape(vectors)[:1]
     times = tf.random.stateless_uniform(count, first, 1, schedule.steps + 1, tf.int32, alg="philox")
     noise = tf.random.stateless_normal(tf.shape(vectors), second, alg="philox")
@@ -75,8 +69,6 @@ def noised(
 
 def denoising_task(model: tf.keras.Model, dimensions: int) -> Task:
     """Eq. 8: what the forward pass gives is already the error of the noise."""
-    import tensorflow as tf
-
     from tffapps.federated.task import Task
 
     return Task(model, NoiselessData.spec(dimensions), lambda _, error: tf.reduce_mean(error**2, axis=1))

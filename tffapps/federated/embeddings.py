@@ -10,14 +10,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tffapps.federated.lazy import np, tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import numpy as np
-    import tensorflow as tf
-
-    from tffapps.federated.local import Work
+    from tffapps.federated.local import ClientResult
     from tffapps.federated.task import Task
 
 STATISTICS = ("moving", "batch")
@@ -43,7 +41,7 @@ class EmbeddingMethod(Method):
 
     def train_with_embeddings(
         self, task: Task, data: Any, loss: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
-    ) -> Work:
+    ) -> ClientResult:
         """`train` with a loss of (labels, embeddings, outputs) -> one value, or one for each example."""
         from models.embedding import with_embedding
 
@@ -67,8 +65,6 @@ class TrainingAndOnce(NamedTuple):
 
     @classmethod
     def spec(cls, batches: Any, training: Any = None) -> TrainingAndOnce:
-        import tensorflow as tf
-
         dataset = tf.data.DatasetSpec(batches)
         return cls(training or dataset, dataset)
 
@@ -89,8 +85,6 @@ class Means(NamedTuple):
 
     def or_else(self, others: Means) -> Means:
         """These, and the others' where there is none."""
-        import tensorflow as tf
-
         values = tf.where(self.there[:, tf.newaxis] > 0, self.values, others.values)
         return Means(values, tf.maximum(self.there, others.there))
 
@@ -100,29 +94,22 @@ class ClassSums(NamedTuple):
     counts: Any  # float32 (classes), of images
 
     def means(self) -> Means:
-        import tensorflow as tf
-
         values = tf.math.divide_no_nan(self.sums, self.counts[:, tf.newaxis])
         return Means(values, tf.cast(self.counts > 0, tf.float32))
 
     def per_example(self, examples: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """To be sent: after a mean weighted by examples, sums / counts is the mean over the images of all clients."""
-        import tensorflow as tf
-
         return tf.math.divide_no_nan(self.sums, examples), tf.math.divide_no_nan(self.counts, examples)
 
 
 def sum_specs(task: Task) -> list[tf.TensorSpec]:
     """Of `ClassSums`, and of `Means`."""
-    import tensorflow as tf
-
     classes, size = _shape(task)
     return [tf.TensorSpec([classes, size], tf.float32), tf.TensorSpec([classes], tf.float32)]
 
 
 def no_means(task: Task) -> list[np.ndarray]:
     """`Means` of no class, as a memory or what is kept begins."""
-    import numpy as np
 
     return [np.zeros(spec.shape, np.float32) for spec in sum_specs(task)]
 
@@ -135,16 +122,12 @@ def _shape(task: Task) -> tuple[int, int]:
 
 def class_sums(labels: tf.Tensor, embeddings: tf.Tensor, classes: int) -> ClassSums:
     """Of one batch."""
-    import tensorflow as tf
-
     one_hot = tf.one_hot(labels, classes)  # (batch, classes)
     return ClassSums(tf.matmul(one_hot, embeddings, transpose_a=True), tf.reduce_sum(one_hot, axis=0))
 
 
 def class_sums_of(task: Task, batches: tf.data.Dataset, moving: bool = True) -> ClassSums:
     """Of a dataset of (images, labels); BatchNorm uses its moving statistics, or each batch's."""
-    import tensorflow as tf
-
     from models.embedding import with_embedding
 
     model, (classes, size) = with_embedding(task.model), _shape(task)
@@ -155,8 +138,8 @@ def class_sums_of(task: Task, batches: tf.data.Dataset, moving: bool = True) -> 
         sums, counts = tf.zeros([classes, size]), tf.zeros([classes])
         before = [variable.read_value() for variable in others]
         for images, labels in iter(batches):
-            found = class_sums(labels, model(images, training=not moving)[0], classes)
-            sums, counts = sums + found.sums, counts + found.counts
+            batch = class_sums(labels, model(images, training=not moving)[0], classes)
+            sums, counts = sums + batch.sums, counts + batch.counts
         for variable, value in zip(others, before):
             variable.assign(value)
         return sums, counts
@@ -166,23 +149,18 @@ def class_sums_of(task: Task, batches: tf.data.Dataset, moving: bool = True) -> 
 
 def cosines(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Of every row of one (n, d) with every row of the other (m, d): (n, m); 0 for a row of zeros."""
-    import tensorflow as tf
-
-    first, second = (tf.math.l2_normalize(rows, axis=-1, epsilon=EPSILON) for rows in (first, second))
+    first = tf.math.l2_normalize(first, axis=-1, epsilon=EPSILON)
+    second = tf.math.l2_normalize(second, axis=-1, epsilon=EPSILON)
     return tf.matmul(first, second, transpose_b=True)
 
 
 def masked_mean(values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Over those with mask 1; 0 if there is none."""
-    import tensorflow as tf
-
     return tf.math.divide_no_nan(tf.reduce_sum(values * mask), tf.reduce_sum(mask))
 
 
 def mean_squares(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Mean over the last axis of squared differences."""
-    import tensorflow as tf
-
     return tf.reduce_mean((first - second) ** 2, axis=-1)
 
 

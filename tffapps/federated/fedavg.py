@@ -3,8 +3,6 @@
 Deviation: BatchNorm statistics are averaged like weights; TFF's own learning processes leave them behind.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from tffapps.federated.method import Method

@@ -3,11 +3,10 @@
 With server momentum 0 and server rate 1 it is FedAvg.
 """
 
-from __future__ import annotations
-
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from tffapps.federated.lazy import tff
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
@@ -19,8 +18,6 @@ class FedAvgM(Method):
     server_learning_rate: float = setting(1.0, "server learning rate", above=0)
     server_momentum: float = setting(0.9, "server momentum (Hsu et al. 2019, section 4)", least=0, below=1)
 
-    def server_optimizer(self):
-        import tensorflow_federated as tff
-
+    def server_optimizer(self) -> Any:
         momentum = self.server_momentum or None
         return tff.learning.optimizers.build_sgdm(self.server_learning_rate, momentum=momentum)

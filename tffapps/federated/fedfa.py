@@ -14,15 +14,18 @@ It is taken channel by channel, as the paper says; the authors' code takes one f
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import np, tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    from collections.abc import Sequence
 
+    from tffapps.federated.local import ClientContext, ClientResult, Tensors
     from tffapps.federated.portable import Scratch
+    from tffapps.federated.task import Task
 
 EPSILON = 1e-6
 _NEXT_ROUND = -1  # folded into the key by the server; clients fold their positions into it, from 0 on
@@ -42,49 +45,42 @@ class FedFA(Method):
     fa_probability: float = setting(0.5, "FedFA: how often a stage is augmented, p (its code)", least=0, most=1)
     fa_momentum: float = setting(0.99, "FedFA: momentum of a client's averages (its code)", least=0, below=1)
 
-    def first_memory(self, task, weights, seed):
+    def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """A random key, and for each stage the variances over clients of means and of deviations."""
-        import numpy as np
 
         key = np.random.SeedSequence(seed).generate_state(2).astype(np.int32)
         return [key, *(np.ones(count, np.float32) for count in _channels(task.model) for _ in Moments._fields)]
 
-    def sent_specs(self, task):
+    def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
         """For each stage the averages of means, their squares, and the same of deviations."""
-        import tensorflow as tf
-
         return [tf.TensorSpec([count], tf.float32) for count in _channels(task.model) for _ in range(4)]
 
-    def next_memory(self, task, memory, sent, before, after):
-        import tensorflow as tf
-
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         key = tf.random.experimental.stateless_fold_in(memory[0], _NEXT_ROUND, alg="philox")
         return [key, *(tf.nn.relu(square - mean**2) for mean, square in zip(sent[0::2], sent[1::2]))]
 
-    def work(self, task, data, site):
-        import tensorflow as tf
-
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from models.stages import segments, stages_of
         from tffapps.federated.portable import scratch_like
 
         first, *others = segments(task.model, stages_of(task.model))
         key, *variances = site.memory
-        stages = [Moments(*variances[place : place + 2]) for place in range(0, len(variances), 2)]
-        averages = [Moments(*map(scratch_like, stage)) for stage in stages]
+        stages = [Moments(*variances[index : index + 2]) for index in range(0, len(variances), 2)]
+        averages = [Moments(*map(scratch_like, variance)) for variance in stages]
         weight = scratch_like(tf.TensorSpec([], tf.float32))  # the same average of ones: 1 − m^steps
-        rooms = [room for stage in averages for room in stage]
+        rooms = [room for average in averages for room in average]
         for room in (*rooms, weight):
             room.fill_with_zeros()
 
-        def forward(images, step):
+        def forward(images: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
             self._follow(weight, 1.0)
             x = first(images, training=True)
-            for place, (rest, over_clients, average) in enumerate(zip(others, stages, averages)):
+            for stage, (rest, over_clients, average) in enumerate(zip(others, stages, averages)):
                 moments = moments_of(x)
                 for room, values in zip(average, moments):
                     self._follow(room, tf.reduce_mean(tf.stop_gradient(values), axis=0))
-                own = _folded(key, site.position, step, place)
-                x = rest(self.sometimes_augmented(x, moments, over_clients, own), training=True)
+                drawn = _folded(key, site.position, step, stage)
+                x = rest(self.sometimes_augmented(x, moments, over_clients, drawn), training=True)
             return x
 
         done = self.train(task, data, forward=forward)
@@ -95,11 +91,9 @@ class FedFA(Method):
         average.assign(self.fa_momentum * average.read() + (1 - self.fa_momentum) * value)
 
     def sometimes_augmented(self, x: tf.Tensor, moments: Moments, over_clients: Moments, key: tf.Tensor) -> tf.Tensor:
-        import tensorflow as tf
-
         draw, *noise = tf.unstack(tf.random.experimental.stateless_split(key, 3, alg="philox"))
 
-        def augmented():
+        def augmented() -> tf.Tensor:
             normal = (tf.random.stateless_normal(tf.shape(moments.mean), seed, alg="philox") for seed in noise)
             return augment(x, moments, over_clients, Moments(*normal))
 
@@ -110,8 +104,6 @@ class FedFA(Method):
 
 def moments_of(x: tf.Tensor) -> Moments:
     """Of feature maps (images, height, width, channels)."""
-    import tensorflow as tf
-
     mean, variance = tf.nn.moments(x, axes=[1, 2])
     return Moments(mean, tf.sqrt(variance + EPSILON))
 
@@ -119,14 +111,17 @@ def moments_of(x: tf.Tensor) -> Moments:
 def augment(x: tf.Tensor, moments: Moments, over_clients: Moments, noise: Moments) -> tf.Tensor:
     """The feature maps with other moments: theirs plus `noise` (images, channels) of the right size."""
     new = Moments(*(old + draw * _spread(old, v) for old, draw, v in zip(moments, noise, over_clients)))
-    (mean, deviation), (new_mean, new_deviation) = ([value[:, None, None] for value in pair] for pair in (moments, new))
-    return (x - mean) / deviation * new_deviation + new_mean
+    standard = (x - _over_space(moments.mean)) / _over_space(moments.deviation)
+    return standard * _over_space(new.deviation) + _over_space(new.mean)
+
+
+def _over_space(values: tf.Tensor) -> tf.Tensor:
+    """(images, channels) for every pixel."""
+    return values[:, None, None]
 
 
 def _spread(values: tf.Tensor, over_clients: tf.Tensor) -> tf.Tensor:
     """Deviation (channels) of the noise for `values` (images, channels), more where clients differ more."""
-    import tensorflow as tf
-
     share = 1 / (1 + 1 / (over_clients + EPSILON))
     gamma = share / tf.reduce_mean(share)
     count = tf.cast(tf.shape(values)[0], values.dtype)
@@ -135,7 +130,6 @@ def _spread(values: tf.Tensor, over_clients: tf.Tensor) -> tf.Tensor:
 
 
 def _folded(key: tf.Tensor, *numbers: tf.Tensor | int) -> tf.Tensor:
-    import tensorflow as tf
 
     for number in numbers:
         key = tf.random.experimental.stateless_fold_in(key, number, alg="philox")

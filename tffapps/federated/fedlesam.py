@@ -15,10 +15,17 @@ over all trained weights at once; the authors' code divides by the sum of the te
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from tffapps.federated.lazy import np, tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tffapps.federated.local import ClientContext, ClientResult, LossAndGradients, Tensors
+    from tffapps.federated.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,21 +34,23 @@ class FedLESAM(Method):
 
     lesam_rho: float = setting(0.1, "FedLESAM: how far from the weights the gradient is taken (its code)", least=0)
 
-    def first_memory(self, task, weights, seed):
-        return self.next_memory(task, [], [], weights, weights)
+    def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
+        return self.next_memory(task, [], [], list(weights), list(weights))
 
-    def next_memory(self, task, memory, sent, before, after):
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         from tffapps.federated.task import WeightsLayout
 
         return WeightsLayout.of(task.model).trained(before)
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated.perturbed import beside, of_length
 
         variables = task.model.trainable_variables
         offsets = of_length(self.lesam_rho, [old - now for old, now in zip(site.memory, variables)])
 
-        def rule(loss_and_gradients, variables, start):
+        def rule(
+            loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: Tensors
+        ) -> tuple[tf.Tensor, Tensors]:
             return beside(variables, offsets, loss_and_gradients)
 
         return self.train(task, data, rule)

@@ -7,10 +7,14 @@ With mu = 0 it is FedAvg.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
+
+if TYPE_CHECKING:
+    from tffapps.federated.local import LossAndGradients, Tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +23,8 @@ class FedProx(Method):
 
     mu: float = setting(0.01, "weight of the proximal term", least=0)
 
-    def gradients(self, loss_and_gradients, variables, start):
+    def gradients(
+        self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: Tensors
+    ) -> tuple[tf.Tensor, Tensors]:
         loss, gradients = loss_and_gradients()
         return loss, [g + self.mu * (v - s) for g, v, s in zip(gradients, variables, start)]

@@ -9,10 +9,14 @@ BatchNorm's moving statistics come from the pass at w alone. With rho = 0 it is 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
+
+if TYPE_CHECKING:
+    from tffapps.federated.local import LossAndGradients, Tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +27,9 @@ class FedSAM(Method):
         0.05, "FedSAM: how far from the weights the gradient is taken (Foret et al. 2021)", least=0
     )
 
-    def gradients(self, loss_and_gradients, variables, start):
+    def gradients(
+        self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: Tensors
+    ) -> tuple[tf.Tensor, Tensors]:
         from tffapps.federated.perturbed import beside, of_length
 
         loss, ascent = loss_and_gradients()

@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import ClassSums, EmbeddingMethod, Means, TrainingAndOnce
+from tffapps.federated.lazy import np, tf
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    from collections.abc import Sequence
 
+    from tffapps.federated.local import ClientContext, ClientResult, Tensors
     from tffapps.federated.task import Task
 
 
@@ -43,27 +45,27 @@ class FedStyle(EmbeddingMethod):
     style_server_ce: float = setting(10.0, "FedStyle: weight of the server's cross-entropy, λ4 (paper)", least=0)
     style_server_contrast: float = setting(0.005, "FedStyle: weight of the server's contrast, λ5 (paper)", least=0)
 
-    def first_memory(self, task, weights, seed):
+    def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The global styles."""
         return embeddings.no_means(task)
 
-    def first_kept(self, task, weights, seed):
+    def first_kept(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The style set that a client held in the round before."""
         return embeddings.no_means(task)
 
-    def sent_specs(self, task):
+    def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
         return embeddings.sum_specs(task)
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         data, told, held = TrainingAndOnce.of(data), Means(*site.memory), Means(*site.kept)
         done = self.train_with_embeddings(task, data.training, self.client_loss(task, held, told))
-        own = self.class_sums(task, data.once)
-        return done._replace(sent=own.per_example(done.examples), kept=tuple(own.means().or_else(told)))
+        sums = self.class_sums(task, data.once)
+        return done._replace(sent=sums.per_example(done.examples), kept=tuple(sums.means().or_else(told)))
 
     def client_loss(self, task: Task, held: Means, told: Means) -> Any:
         """Eq. 2."""
 
-        def loss(labels, vectors, outputs):
+        def loss(labels: tf.Tensor, vectors: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             total = self.style_ce * task.loss(labels, outputs)
             if self.style_contrast:
                 total += self.style_contrast * contrast_of(labels, vectors, held, told)
@@ -73,7 +75,7 @@ class FedStyle(EmbeddingMethod):
 
         return loss
 
-    def server_step(self, task, data, memory, sent):
+    def server_step(self, task: Task, data: Any, memory: Tensors, sent: Tensors) -> Tensors:
         data, before, collected = TrainingAndOnce.of(data), Means(*memory), embeddings.received_means(sent)
         plain = dataclasses.replace(self, optimizer="sgd", schedule="constant")
         plain.train_with_embeddings(task, data.training, self.server_loss(task, before, collected))
@@ -82,7 +84,7 @@ class FedStyle(EmbeddingMethod):
     def server_loss(self, task: Task, before: Means, collected: Means) -> Any:
         """Eq. 5."""
 
-        def loss(labels, vectors, outputs):
+        def loss(labels: tf.Tensor, vectors: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             total = self.style_server_ce * task.loss(labels, outputs)
             if self.style_server_contrast:
                 total += self.style_server_contrast * contrast_of(labels, vectors, before, collected)
@@ -90,7 +92,7 @@ class FedStyle(EmbeddingMethod):
 
         return loss
 
-    def next_memory(self, task, memory, sent, before, after):
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         if task.server_spec is not None:
             return memory  # as the server step has left it
         return list(embeddings.received_means(sent).or_else(Means(*memory)))
@@ -98,8 +100,6 @@ class FedStyle(EmbeddingMethod):
 
 def contrast_of(labels: tf.Tensor, vectors: tf.Tensor, held: Means, told: Means) -> tf.Tensor:
     """Eq. 3 and 6 of a batch's styles, averaged over the classes in it for which there is any style."""
-    import tensorflow as tf
-
     styles = _styles(labels, vectors, held)
     return embeddings.masked_mean(
         contrast(styles.values, held, told), styles.there * tf.maximum(held.there, told.there)
@@ -111,8 +111,6 @@ def contrast(styles: tf.Tensor, held: Means, told: Means) -> tf.Tensor:
 
     Σ_j (e^cos(m_i, m'_j) + e^cos(m_i, ḡ_j)) / (e^cos(m_i, m'_i) + e^cos(m_i, ḡ_i)), j over all classes, i included.
     """
-    import tensorflow as tf
-
     terms = sum(tf.exp(embeddings.cosines(styles, means.values)) * means.there for means in (held, told))
     return tf.math.divide_no_nan(tf.reduce_sum(terms, axis=1), tf.linalg.diag_part(terms))
 

@@ -1,10 +1,9 @@
 """FedYogi (Reddi et al. 2021, algorithm 2): FedAvg with the Yogi optimiser at the server, on the trained weights."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from tffapps.federated.lazy import tff
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
@@ -20,9 +19,7 @@ class FedYogi(Method):
     yogi_beta2: float = setting(0.99, "decay of the second moment (Reddi et al. 2021)", least=0, below=1)
     yogi_epsilon: float = setting(1e-3, "adaptivity, tau (Reddi et al. 2021)", above=0)
 
-    def server_optimizer(self):
-        import tensorflow_federated as tff
-
+    def server_optimizer(self) -> Any:
         return tff.learning.optimizers.build_yogi(
             self.yogi_learning_rate,
             beta_1=self.yogi_beta1,

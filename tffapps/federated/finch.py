@@ -7,8 +7,6 @@ goes on to cluster the clusters' means; the later partitions are not made here.
 For a handful of points, in many sets at once: all is done with dense (points, points) matrices.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    from tffapps.federated.local import ClientContext, ClientResult
+    from tffapps.federated.task import Task
 
 
 class PartlyLabelledData(NamedTuple):
@@ -27,8 +29,6 @@ class PartlyLabelledData(NamedTuple):
 
     @classmethod
     def spec(cls, batches: Any) -> PartlyLabelledData:
-        import tensorflow as tf
-
         images, _ = batches
         pairs = tf.data.DatasetSpec((images, images))
         return cls(tf.data.DatasetSpec(batches), pairs, tf.TensorSpec([], tf.int32))
@@ -41,21 +41,18 @@ class FixMatch(Method):
     tau: float = setting(0.8, "lowest probability of a pseudo-label (thesis: table 0.8, text 0.7)", least=0)
     lambda_u: float = setting(1.0, "weight of the unlabelled loss (thesis)", least=0)
 
-    def report_columns(self, task) -> tuple[str, ...]:
+    def report_columns(self, task: Task) -> tuple[str, ...]:
         return ("unlabelled", "confident")
 
-    def work(self, task, data, site):
-        import tensorflow as tf
-
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated import local
 
-        del site
         model, loss = task.model, task.loss
         variables = model.trainable_variables
         optimizer, steps = self.client_optimizer(), self.scheduled(data.steps)
 
         @tf.function
-        def run(batches):
+        def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, ...]:
             state = optimizer.start(variables)
             examples, loss_sum, seen, confident, number = tf.unstack(tf.zeros([5]))
             for (images, labels), (weak, strong) in iter(batches):
@@ -78,11 +75,9 @@ class FixMatch(Method):
             return examples, tf.math.divide_no_nan(loss_sum, examples), seen, confident
 
         examples, mean, seen, confident = run(tf.data.Dataset.zip((data.labelled, data.unlabelled)))
-        return local.Work(examples + seen, mean, (seen, confident))
+        return local.ClientResult(examples + seen, mean, (seen, confident))
 
     def pseudo_labels(self, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Labels and 1.0 where the model is sure enough of them, from predictions of the weak view."""
-        import tensorflow as tf
-
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return labels, tf.cast(tf.reduce_max(probabilities, axis=-1) >= self.tau, tf.float32)

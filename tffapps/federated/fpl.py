@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import EmbeddingMethod, TrainingAndOnce
+from tffapps.federated.lazy import np, tf
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    from collections.abc import Sequence
 
     from tffapps.federated.finch import Clusters
+    from tffapps.federated.local import ClientContext, ClientResult, Tensors
     from tffapps.federated.task import Task
 
 _NEVER = -1e9  # a logit that does not count
@@ -32,14 +34,14 @@ _NEVER = -1e9  # a logit that does not count
 @dataclasses.dataclass(frozen=True)
 class FPL(EmbeddingMethod):
     name: ClassVar[str] = "fpl"
+    counts_clients: ClassVar[bool] = True  # its memory has room for the clusters of so many
 
     fpl_temperature: float = setting(0.02, "FPL: τ of the contrast (paper)", above=0)
     fpl_contrast: float = setting(1.0, "FPL: weight of the contrast with cluster prototypes (paper)", least=0)
     fpl_mse: float = setting(1.0, "FPL: weight of the distance to the unbiased prototype (paper)", least=0)
 
-    def first_memory(self, task, weights, seed):
+    def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The cluster prototypes: room for as many as the clients of a round can have."""
-        import numpy as np
 
         from tffapps.federated.finch import most_clusters
 
@@ -47,10 +49,10 @@ class FPL(EmbeddingMethod):
         most = most_clusters(task.clients)
         return [np.repeat(values[:, np.newaxis], most, axis=1), np.repeat(there[:, np.newaxis], most, axis=1)]
 
-    def gathered_specs(self, task):
+    def gathered_specs(self, task: Task) -> list[tf.TensorSpec]:
         return embeddings.sum_specs(task)
 
-    def work(self, task, data, site):
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated.finch import Clusters
 
         data = TrainingAndOnce.of(data)
@@ -60,7 +62,7 @@ class FPL(EmbeddingMethod):
     def loss(self, task: Task, clusters: Clusters) -> Any:
         """(labels, embeddings, outputs) -> the loss of each example."""
 
-        def loss(labels, vectors, outputs):
+        def loss(labels: tf.Tensor, vectors: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             total = task.loss(labels, outputs)
             if self.fpl_contrast:
                 total += self.fpl_contrast * contrast(labels, vectors, clusters, self.fpl_temperature)
@@ -70,23 +72,20 @@ class FPL(EmbeddingMethod):
 
         return loss
 
-    def next_memory(self, task, memory, sent, before, after):
-        import tensorflow as tf
-
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         from tffapps.federated.finch import cluster_means
 
-        values, there = (_by_class(rows, task.clients) for rows in sent)
-        found = cluster_means(values, there)
-        none = tf.reduce_sum(found.there, axis=1) == 0  # of the class
+        values, there = sent
+        clusters = cluster_means(_by_class(values, task.clients), _by_class(there, task.clients))
+        none = tf.reduce_sum(clusters.there, axis=1) == 0  # of the class
         return [
-            tf.where(tf.reshape(none, [-1] + [1] * (new.shape.rank - 1)), old, new) for new, old in zip(found, memory)
+            tf.where(tf.reshape(none, [-1] + [1] * (new.shape.rank - 1)), old, new)
+            for new, old in zip(clusters, memory)
         ]
 
 
 def contrast(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters, temperature: float) -> tf.Tensor:
     """InfoNCE of each example with the cluster prototypes, 0 where its class has none: (batch)."""
-    import tensorflow as tf
-
     classes, most, size = clusters.means.shape
     logits = embeddings.cosines(vectors, tf.reshape(clusters.means, [classes * most, size])) / temperature
     there = tf.reshape(clusters.there, [classes * most]) > 0
@@ -98,8 +97,6 @@ def contrast(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters, temperat
 
 def distance(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters) -> tf.Tensor:
     """Mean squared distance of each example to the unbiased prototype of its class, 0 where there is none: (batch)."""
-    import tensorflow as tf
-
     counts = tf.reduce_sum(clusters.there, axis=1, keepdims=True)
     unbiased = tf.math.divide_no_nan(tf.reduce_sum(clusters.means, axis=1), counts)  # absent ones are zeros
     squares = embeddings.mean_squares(vectors, tf.gather(unbiased, labels))
@@ -107,15 +104,12 @@ def distance(labels: tf.Tensor, vectors: tf.Tensor, clusters: Clusters) -> tf.Te
 
 
 def _has_any(labels: tf.Tensor, clusters: Clusters) -> tf.Tensor:
-    import tensorflow as tf
 
     return tf.gather(tf.reduce_any(clusters.there > 0, axis=1), labels)
 
 
 def _by_class(rows: tf.Tensor, clients: int) -> tf.Tensor:
     """(clients that took part, classes, …) as (classes, clients, …), filled up with zeros."""
-    import tensorflow as tf
-
     missing = clients - tf.shape(rows)[0]
     with tf.control_dependencies([tf.debugging.assert_non_negative(missing, "build_round was told of fewer clients")]):
         padded = tf.pad(rows, [[0, missing], *([0, 0] for _ in rows.shape[1:])])

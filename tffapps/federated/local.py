@@ -10,11 +10,12 @@ import tensorflow as tf
 
 from tffapps.federated.optimizers import LocalOptimizer
 
+Tensors = list[tf.Tensor]
 # (statistics=True) -> (mean loss of the batch, gradients of the trainable variables), at the variables' present values;
 # with statistics=False the moving statistics of BatchNorm stay as they are
-LossAndGradients = Callable[..., tuple[tf.Tensor, list[tf.Tensor]]]
+LossAndGradients = Callable[..., tuple[tf.Tensor, Tensors]]
 # (loss and gradients, trainable variables, what they were when the round began) -> the same pair, changed
-GradientRule = Callable[[LossAndGradients, list[tf.Variable], list[tf.Tensor]], tuple[tf.Tensor, list[tf.Tensor]]]
+GradientRule = Callable[[LossAndGradients, list[tf.Variable], Tensors], tuple[tf.Tensor, Tensors]]
 
 
 class Counted(NamedTuple):
@@ -28,15 +29,15 @@ class Counted(NamedTuple):
         return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32))
 
 
-class Site(NamedTuple):
+class ClientContext(NamedTuple):
     """What a client is told besides the weights."""
 
     position: Any  # int32: its number
-    memory: list  # the method's, as the server has it (`Method.first_memory`)
+    memory: list[Any]  # the method's, as the server has it (`Method.first_memory`)
     kept: Any = ()  # list: the method's, as this client left it in its last round (`Method.first_kept`)
 
 
-class Work(NamedTuple):
+class ClientResult(NamedTuple):
     """What a client has to show for a round."""
 
     examples: tf.Tensor  # seen; its weight in the mean
@@ -56,7 +57,7 @@ def train(
     steps: tf.Tensor | None = None,
     *,
     forward: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
-) -> Work:
+) -> ClientResult:
     """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero.
 
     `forward`, (images, number of the step from 0) -> outputs, takes the place of the model's own forward pass.
@@ -71,7 +72,9 @@ def train(
         examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
         for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
 
-            def loss_and_gradients(statistics=True, images=images, labels=labels, number=number):
+            def loss_and_gradients(
+                statistics: bool = True, images: Any = images, labels: Any = labels, number: Any = number
+            ) -> tuple[tf.Tensor, Tensors]:
                 before = [] if statistics else [variable.read_value() for variable in others]
                 with tf.GradientTape() as tape:
                     mean = tf.reduce_mean(loss(labels, outputs_of(images, tf.cast(number, tf.int32))))
@@ -89,7 +92,7 @@ def train(
             loss_sum += count * mean
         return examples, tf.math.divide_no_nan(loss_sum, examples)
 
-    return Work(*run(batches))
+    return ClientResult(*run(batches))
 
 
 def cosine(number: tf.Tensor, steps: tf.Tensor | None) -> tf.Tensor | float:

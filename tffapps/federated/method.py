@@ -8,15 +8,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tffapps.federated.lazy import np, tf, tff
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    import tensorflow as tf
-
-    from tffapps.federated.local import GradientRule, LossAndGradients, Site, Work
+    from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients, Tensors
     from tffapps.federated.optimizers import LocalOptimizer
     from tffapps.federated.task import Task
 
@@ -31,6 +29,7 @@ class Method:
     name: ClassVar[str] = "fedavg"
     # False: no weights cross. A client's model is then the first of what it keeps; the server's stays as it began.
     sends_weights: ClassVar[bool] = True
+    counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
 
     optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
     learning_rate: float = setting(0.01, "client learning rate", above=0)
@@ -42,13 +41,10 @@ class Method:
 
     def report_columns(self, task: Task) -> tuple[str, ...]:
         """Numbers that a client reports besides its examples and its loss."""
-        del task
         return ()
 
     def client_optimizer(self) -> LocalOptimizer:
         """Its state begins anew every round."""
-        import tensorflow_federated as tff
-
         from tffapps.federated.optimizers import Adam, Functional
 
         if self.optimizer == "sgd":
@@ -59,14 +55,13 @@ class Method:
             return Functional(tff.learning.optimizers.build_adamw(self.learning_rate, weight_decay=self.weight_decay))
         raise ValueError(f"optimizer {self.optimizer!r}: choose sgd, adam or adamw")
 
-    def work(self, task: Task, data: Any, site: Site) -> Work:
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         """What a client does with `task.model`, whose weights are the global ones when this begins."""
-        del site
         return self.train(task, data)
 
     def train(
         self, task: Task, data: Any, rule: GradientRule | None = None, forward: Any = None, loss: Any = None
-    ) -> Work:
+    ) -> ClientResult:
         """Local training on (images, labels); `forward` as in `local.train`, `loss` in place of the task's."""
         from tffapps.federated import local
 
@@ -83,10 +78,9 @@ class Method:
         return steps
 
     def gradients(
-        self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: list[tf.Tensor]
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        self, loss_and_gradients: LossAndGradients, variables: list[tf.Variable], start: Tensors
+    ) -> tuple[tf.Tensor, Tensors]:
         """Loss and gradients of one local step; `start` is the model the round began with."""
-        del variables, start
         return loss_and_gradients()
 
     def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
@@ -94,59 +88,45 @@ class Method:
 
         Shapes and dtypes may depend on the task alone.
         """
-        del task, weights, seed
         return []
 
     def first_kept(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
-        """What a client keeps for itself between rounds (`Site.kept`, `Work.kept`), as it is before its first one.
+        """What a client keeps between rounds (`ClientContext.kept`, `ClientResult.kept`), as it is before its first.
 
-        Shapes and dtypes may depend on the task alone. It never leaves the client.
+        Shapes and dtypes may depend on the task alone. On one machine it lies in the run's folder; across sites it
+        travels to the site and back with every round.
         """
-        del task, weights, seed
         return []
 
     def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
-        """Of the tensors, of real numbers, that a client sends besides its update (`Work.sent`)."""
-        del task
+        """Of the tensors, of real numbers, that a client sends besides its update (`ClientResult.sent`)."""
         return []
 
     def gathered_specs(self, task: Task) -> list[tf.TensorSpec]:
-        """Of the tensors that a client sends and the server wants from each, not their mean (`Work.gathered`).
+        """Of the tensors that a client sends and the server wants from each, not their mean (`ClientResult.gathered`).
 
         The server sees them one by one: secure aggregation does not cover them, and dp is refused beside them.
         """
-        del task
         return []
 
-    def next_memory(
-        self,
-        task: Task,
-        memory: list[tf.Tensor],
-        sent: list[tf.Tensor],
-        before: list[tf.Tensor],
-        after: list[tf.Tensor],
-    ) -> list[tf.Tensor]:
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
         """The memory for the next round. `sent` is the mean over the clients, weighted like their updates; behind it
         comes what was gathered, (clients, …) each, zeros from those left out. `before` and `after` are the global
         weights, all of them. Runs at the server.
         """
-        del task, sent, before, after
         return memory
 
     def server_work(self, task: Task, data: Any) -> None:
         """Trains `task.model`, whose weights are the new global ones, on the server's own data (`task.server_spec`)."""
         raise NotImplementedError(f"{self.name} has no server step")
 
-    def server_step(self, task: Task, data: Any, memory: list[tf.Tensor], sent: list[tf.Tensor]) -> list[tf.Tensor]:
+    def server_step(self, task: Task, data: Any, memory: Tensors, sent: Tensors) -> Tensors:
         """`server_work` for methods that remember: sees the memory and what was sent, as in `next_memory`, and returns
         the memory that `next_memory` is given.
         """
-        del sent
         self.server_work(task, data)
         return memory
 
     def server_optimizer(self) -> Any:
         """Takes the negative mean update of the trained weights for a gradient; SGD with rate 1 is FedAvg."""
-        import tensorflow_federated as tff
-
         return tff.learning.optimizers.build_sgdm(1.0)

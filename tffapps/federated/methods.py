@@ -1,7 +1,5 @@
 """Names and methods. A new method is one file and one line here."""
 
-from __future__ import annotations
-
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fedavgm import FedAvgM
 from tffapps.federated.fedfa import FedFA

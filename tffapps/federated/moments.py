@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import tensorflow_federated as tff
+from tffapps.federated.lazy import tf, tff
 
 
 class Moments(NamedTuple):
@@ -27,27 +26,26 @@ def federated_moments(tables: Sequence[Any], dimensions: int) -> Moments:
 
 @functools.cache
 def _computation(dimensions: int) -> tff.Computation:
-    import tensorflow as tf
-    import tensorflow_federated as tff
 
     nothing = np.float64(0), np.zeros(dimensions), np.zeros(dimensions)
 
     @tff.tensorflow.computation(tff.SequenceType(tff.TensorType(np.float64, [None, dimensions])))
-    def sums(tables):
-        def add(so_far, table):
-            own = tf.cast(tf.shape(table)[0], tf.float64), tf.reduce_sum(table, axis=0), tf.reduce_sum(table**2, axis=0)
-            return tuple(old + new for old, new in zip(so_far, own))
+    def sums(tables: Any) -> Any:
+        def add(so_far: Any, table: tf.Tensor) -> Any:
+            count = tf.cast(tf.shape(table)[0], tf.float64)
+            more = count, tf.reduce_sum(table, axis=0), tf.reduce_sum(table**2, axis=0)
+            return tuple(old + new for old, new in zip(so_far, more))
 
         return tables.reduce(nothing, add)
 
     @tff.tensorflow.computation(sums.type_signature.result)
-    def moments(totals):
+    def moments(totals: Any) -> Any:
         count, first, second = totals
         mean = tf.math.divide_no_nan(first, count)
         return mean, tf.sqrt(tf.maximum(tf.math.divide_no_nan(second, count) - mean**2, 0.0))
 
     @tff.federated_computation(tff.FederatedType(sums.type_signature.parameter, tff.CLIENTS))
-    def run(tables):
+    def run(tables: Any) -> Any:
         return tff.federated_map(moments, tff.federated_sum(tff.federated_map(sums, tables)))
 
     return run

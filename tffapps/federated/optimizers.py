@@ -1,7 +1,5 @@
 """Optimisers of a client's training: they change variables in place, their state lives for one call of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Gradients taken a little beside the weights, as the methods that look for flat minima take them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ TensorFlow 1 form), so the model is built and the function traced outside, eager
 traced function is called with fresh variables in place of the model's own, and of its scratch variables.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -40,15 +38,15 @@ def scratch_like(variable: tf.Variable | tf.Tensor | tf.TensorSpec) -> Scratch:
     with tf.init_scope():
         name = f"scratch_{next(_serial)}"
         handle = tf.raw_ops.VarHandleOp(dtype=variable.dtype, shape=variable.shape, shared_name=name)
-    made = Scratch(handle, variable.shape, variable.dtype)
-    _scratches[id(handle)] = made
-    return made
+    scratch = Scratch(handle, variable.shape, variable.dtype)
+    _scratches[id(handle)] = scratch
+    return scratch
 
 
 class PortableFunction:
     """`function(*arguments)` over `model`, traced for arguments of the types `specs`."""
 
-    def __init__(self, model: tf.keras.Model, function: Callable, specs: tuple) -> None:
+    def __init__(self, model: tf.keras.Model, function: Callable[..., Any], specs: tuple[Any, ...]) -> None:
         self._traced = tf.function(function).get_concrete_function(*specs)
         self._variables = {id(variable.handle): variable for variable in model.variables}
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    from tffapps.federated.local import ClientContext, ClientResult
+    from tffapps.federated.task import Task
 
 
 class UnlabelledData(NamedTuple):
@@ -36,8 +38,6 @@ class UnlabelledData(NamedTuple):
     @classmethod
     def spec(cls, batches: Any) -> UnlabelledData:
         """What a task's `client_spec` has to be, for batches of this element spec."""
-        import tensorflow as tf
-
         dataset, numbers = tf.data.DatasetSpec(batches), tf.TensorSpec([None], tf.float32)
         truth, epochs = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)
         return cls(dataset, dataset, dataset, truth, epochs, numbers, numbers)
@@ -52,26 +52,24 @@ class PseudoLabel(Method):
     train_share: float = setting(0.8, "of the images a client keeps: trained on (thesis)", above=0, most=1)
     test_share: float = setting(0.1, "of the images a client keeps: its own test (thesis)", least=0, below=1)
 
-    def report_columns(self, task) -> tuple[str, ...]:
+    def report_columns(self, task: Task) -> tuple[str, ...]:
         classes = range(task.model.output_shape[-1])
         counts = tuple(f"{what}_{label}" for what in ("kept", "right") for label in classes)
         return counts + tuple(f"{what}_{i}_{j}" for what in ("test", "truth") for i in classes for j in classes)
 
-    def work(self, task, data, site):
-        import tensorflow as tf
+    def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
 
         from tffapps.federated import local
 
-        del site
         model, count = task.model, tf.shape(data.truth)[0]
         probabilities = self.adjust(predict(model, data.labelling, count), data.prior)
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         seen = tf.reduce_any(probabilities > 0, axis=-1)  # an unreadable file's row is all zeros
         kept = tf.logical_and(seen, self.choose(probabilities, data.prior))
-        place = places(kept, data.draw)
+        rank = relative_ranks(kept, data.draw)
         share = self.trained_share()
-        trained = tf.logical_and(kept, place < share)
-        tested = tf.logical_and(kept, place >= max(share, 1.0 - self.test_share))
+        trained = tf.logical_and(kept, rank < share)
+        tested = tf.logical_and(kept, rank >= max(share, 1.0 - self.test_share))
 
         batches = data.training.unbatch().filter(lambda image, row: trained[row]).batch(self.pseudo_batch)
         loss = self.loss(task, probabilities, data.prior)
@@ -90,7 +88,6 @@ class PseudoLabel(Method):
         return done._replace(extras=tuple(tf.unstack(tf.concat(extras, axis=0))))
 
     def _steps(self, trained: tf.Tensor, data: UnlabelledData) -> tf.Tensor:
-        import tensorflow as tf
 
         images = data.epochs * tf.reduce_sum(tf.cast(trained, tf.int32))
         return -(-images // self.pseudo_batch)
@@ -100,21 +97,14 @@ class PseudoLabel(Method):
 
     def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
         """What is taken for the probabilities (images, classes) from here on."""
-        del prior
         return probabilities
 
     def choose(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
         """Which images are kept: bool (images)."""
-        import tensorflow as tf
-
-        del prior
         return tf.reduce_max(probabilities, axis=-1) >= self.threshold
 
-    def loss(self, task: Any, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
+    def loss(self, task: Task, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
         """(rows, outputs) -> the loss of each example."""
-        import tensorflow as tf
-
-        del prior
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         return lambda rows, outputs: task.loss(tf.gather(labels, rows), outputs)
 
@@ -124,12 +114,11 @@ def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -
 
     A row that never came (an unreadable file) is all zeros.
     """
-    import tensorflow as tf
 
     classes = model.output_shape[-1]
 
     @tf.function
-    def run(batches, count):
+    def run(batches: tf.data.Dataset, count: tf.Tensor) -> tf.Tensor:
         table = tf.zeros([count, classes])
         for images, rows in iter(batches):
             table = tf.tensor_scatter_nd_add(table, rows[:, tf.newaxis], model(images, training=False))
@@ -138,9 +127,8 @@ def predict(model: tf.keras.Model, batches: tf.data.Dataset, count: tf.Tensor) -
     return run(batches, count)
 
 
-def places(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
+def relative_ranks(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     """Where each kept image stands in a random order of them, from 0 to just under 1."""
-    import tensorflow as tf
 
     order = tf.argsort(tf.where(kept, draw, tf.fill(tf.shape(draw), 2.0)), stable=True)
     rank = tf.math.invert_permutation(order)
@@ -149,7 +137,6 @@ def places(kept: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
 
 def per_class(labels: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
     """How many of the masked images have each label: float32 (classes)."""
-    import tensorflow as tf
 
     classes = probabilities.shape[-1]
     counts = tf.math.bincount(tf.boolean_mask(labels, mask), minlength=classes, maxlength=classes)
@@ -157,8 +144,9 @@ def per_class(labels: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> t
 
 
 def _confusion(labels: tf.Tensor, predicted: tf.Tensor, mask: tf.Tensor, probabilities: tf.Tensor) -> tf.Tensor:
-    import tensorflow as tf
 
     classes = probabilities.shape[-1]
-    pair = (tf.boolean_mask(values, mask) for values in (labels, predicted))
-    return tf.reshape(tf.math.confusion_matrix(*pair, classes, dtype=tf.float32), [classes * classes])
+    counts = tf.math.confusion_matrix(
+        tf.boolean_mask(labels, mask), tf.boolean_mask(predicted, mask), classes, dtype=tf.float32
+    )
+    return tf.reshape(counts, [classes * classes])

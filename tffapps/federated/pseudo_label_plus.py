@@ -21,11 +21,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.federated.lazy import tf
 from tffapps.federated.pseudo_label import PseudoLabel
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    from tffapps.federated.optimizers import LocalOptimizer
+    from tffapps.federated.task import Task
 
 
 class GoldData(NamedTuple):
@@ -37,7 +39,6 @@ class GoldData(NamedTuple):
 
     @classmethod
     def spec(cls, batches: Any) -> GoldData:
-        import tensorflow as tf
 
         return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32))
 
@@ -55,16 +56,15 @@ class PseudoLabelPlus(PseudoLabel):
     average_from: int = setting(3, "PLFL+: the result is the mean of the models from this round on; 0: off", least=0)
     soft_labels: bool = setting(False, "PLFL+: train on the predictions themselves, not on the likeliest class")
 
-    def client_optimizer(self):
+    def client_optimizer(self) -> LocalOptimizer:
         # A new Adam moves every weight by about the learning rate in its first step; the model has been trained.
         slower = dataclasses.replace(self, learning_rate=self.learning_rate * self.rate_share)
         return super(PseudoLabelPlus, slower).client_optimizer()
 
-    def trained_share(self):
+    def trained_share(self) -> float:
         return self.plus_train_share
 
-    def adjust(self, probabilities, prior):
-        import tensorflow as tf
+    def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
 
         if not self.alignment:
             return probabilities
@@ -72,43 +72,40 @@ class PseudoLabelPlus(PseudoLabel):
         scaled = probabilities * tf.math.divide_no_nan(prior, mean) ** self.alignment
         return tf.math.divide_no_nan(scaled, tf.reduce_sum(scaled, axis=-1, keepdims=True))
 
-    def choose(self, probabilities, prior):
-        import tensorflow as tf
+    def choose(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
 
         if not self.keep:
             return super().choose(probabilities, prior)
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         confidence = tf.reduce_max(probabilities, axis=-1)
-        # Each image's place among those of its label, the surest first.
+        # Each image's rank among those of its label, the surest first.
         surer = tf.logical_and(labels[:, tf.newaxis] == labels, confidence > confidence[:, tf.newaxis])
-        place = tf.reduce_sum(tf.cast(surer, tf.float32), axis=-1)
+        rank = tf.reduce_sum(tf.cast(surer, tf.float32), axis=-1)
         quota = tf.round(self.keep * prior * tf.cast(tf.shape(labels)[0], tf.float32))
-        return place < tf.gather(quota, labels)
+        return rank < tf.gather(quota, labels)
 
-    def loss(self, task, probabilities, prior):
-        import tensorflow as tf
+    def loss(self, task: Task, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
 
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         weights = self._weights(prior)
 
-        def loss(rows, outputs):
-            own = tf.gather(labels, rows)
+        def loss(rows: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+            given = tf.gather(labels, rows)
             if self.soft_labels:
                 each = tf.keras.losses.categorical_crossentropy(tf.gather(probabilities, rows), outputs)
             else:
-                each = task.loss(own, outputs)
-            return tf.gather(weights, own) * each
+                each = task.loss(given, outputs)
+            return tf.gather(weights, given) * each
 
         return loss
 
-    def server_work(self, task, data):
-        import tensorflow as tf
+    def server_work(self, task: Task, data: Any) -> None:
 
         from tffapps.federated import local
 
         weights = self._weights(data.prior)
 
-        def loss(labels, outputs):
+        def loss(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             return tf.gather(weights, labels) * task.loss(labels, outputs)
 
         steps = self.scheduled(data.steps)
@@ -116,7 +113,5 @@ class PseudoLabelPlus(PseudoLabel):
 
     def _weights(self, prior: tf.Tensor) -> tf.Tensor:
         """Of each class in the loss; their mean over the gold images is 1."""
-        import tensorflow as tf
-
         raw = tf.math.divide_no_nan(1.0, prior) ** self.class_weights
         return raw / tf.reduce_sum(prior * raw)

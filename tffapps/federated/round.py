@@ -19,12 +19,10 @@ A round is built once and serves every cohort: separate training is a federation
 a federation of one client with all the data.
 """
 
-from __future__ import annotations
-
+import collections
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Union
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -43,55 +41,88 @@ REPORT_COLUMNS = ("client", "ok", "examples", "loss")
 class State(NamedTuple):
     """What the server carries from round to round."""
 
-    weights: list
+    weights: list[Any]
     optimizer: Any
     aggregator: Any
-    memory: list  # of the method; mostly empty
+    memory: list[Any]  # of the method; mostly empty
 
 
 class AveragingState(NamedTuple):
     """The same where the result is a mean over rounds (`Method.average_from`)."""
 
-    weights: list
+    weights: list[Any]
     optimizer: Any
     aggregator: Any
-    memory: list
+    memory: list[Any]
     number: Any  # rounds played
-    mean: list  # of the weights after each round from `average_from` on
+    mean: list[Any]  # of the weights after each round from `average_from` on
 
 
-AnyState = Union[State, AveragingState]
+AnyState = State | AveragingState
+
+
+class RoundResult(NamedTuple):
+    """What a round gives."""
+
+    state: AnyState
+    reports: np.ndarray  # float32 (clients, columns)
+    measurements: Any  # the aggregator's
+    kept: Sequence[Any] = ()  # of each client, in their order: its arrays, or a `Deferred` of them
 
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """`next(state, positions, data)` -> (state, reports, measurements); `positions` number the clients.
+    """A round that can be played again and again, by any number of clients; `build_round` makes it."""
 
-    With a server step there is one more argument, `server_data`. Where clients keep something there is a last one,
-    `kept`, with a list of arrays for each, and a fourth result, the same after the round.
-    """
-
-    layout: WeightsLayout
+    task: Task
+    method: Method
     aggregation: Aggregation
-    columns: tuple[str, ...]  # of the reports
-    next: tff.Computation
-    _first_state: tff.Computation
-    _first_memory: Callable[[Sequence[np.ndarray], int], list[np.ndarray]]
-    _first_kept: Callable[[Sequence[np.ndarray], int], list[np.ndarray]]
-    keeps: bool = False
-    sends_weights: bool = True
-    memory_bytes: int = 0
-    sent_bytes: int = 0  # beside the update, gathered or not
-    averaging: bool = False
+    layout: WeightsLayout
+    specs: computations.Specs
+    computation: tff.Computation  # what `next` calls
+    first_state: tff.Computation  # gives the states of the server's optimiser and of the aggregator
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the reports."""
+        return (*REPORT_COLUMNS, *self.method.report_columns(self.task))
+
+    def next(
+        self,
+        state: AnyState,
+        positions: Sequence[Any],
+        data: Sequence[Any],
+        server_data: Any = None,
+        kept: Sequence[Any] | None = None,
+    ) -> RoundResult:
+        """Plays the round on the engine that is open.
+
+        Args:
+          state: the server's, from `start` or from the round before.
+          positions: the numbers of the clients that take part, which their reports carry.
+          data: of each of them, as the task's `client_spec` says.
+          server_data: the server's own, where the task has a server step.
+          kept: of each client, what it kept after its last round (`first_kept` before), where clients keep anything.
+        """
+        arguments = {"state": state, "positions": positions, "data": data}
+        if self.task.server_spec is not None:
+            arguments["server_data"] = server_data
+        if self.specs.kept:
+            if kept is None:
+                raise ValueError("the clients of this round keep something: say what (kept)")
+            arguments["kept"] = kept
+        return RoundResult(**self.computation(**arguments))
 
     def start(self, weights: Sequence[np.ndarray], seed: int = 0) -> AnyState:
-        given = [np.shape(value) for value in weights]
-        if given != list(self.layout.shapes):
+        """The state before the first round, from the weights of the global model; `seed` is for the method."""
+        if [np.shape(value) for value in weights] != list(self.layout.shapes):
             raise ValueError("the initial weights do not have the shapes of the model's weights")
-        optimizer, aggregator = self._first_state()
+        optimizer, aggregator = self.first_state()
         first = [np.asarray(value) for value in weights]
-        parts = (first, optimizer, aggregator, self._first_memory(first, seed))
-        return AveragingState(*parts, np.int32(0), first) if self.averaging else State(*parts)
+        state = State(first, optimizer, aggregator, self.method.first_memory(self.task, first, seed))
+        if not self.method.average_from:
+            return state
+        return AveragingState(**state._asdict(), number=np.int32(0), mean=first)
 
     def result(self, state: AnyState) -> list[np.ndarray]:
         """The weights to be judged and used."""
@@ -99,28 +130,32 @@ class Round:
 
     def first_kept(self, weights: Sequence[np.ndarray], seed: int = 0) -> list[np.ndarray]:
         """What a client has before its first round, its own model first where weights are not sent."""
-        own = [] if self.sends_weights else [np.asarray(value) for value in weights]
-        return [*own, *self._first_kept(weights, seed)]
+        model = [] if self.method.sends_weights else [np.asarray(value) for value in weights]
+        return [*model, *self.method.first_kept(self.task, weights, seed)]
 
     def bytes_down(self, clients: int) -> int:
-        return clients * (self._moved().byte_count() + self.memory_bytes)
+        return clients * (self._moved().byte_count() + byte_count(self.specs.memory))
 
     def bytes_up(self, clients: int) -> int:
-        return clients * (self.aggregation.bytes_up(self._moved()) + self.sent_bytes + 4 * len(self.columns))
+        sent = byte_count([*self.specs.sent, *self.specs.gathered])
+        return clients * (self.aggregation.bytes_up(self._moved()) + sent + 4 * len(self.columns))
 
     def _moved(self) -> WeightsLayout:
-        return self.layout if self.sends_weights else WeightsLayout.empty()
+        return self.layout if self.method.sends_weights else WeightsLayout.empty()
 
 
 def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:
-    """Traces the computations of a round. `clients`, the most that will take part, matters to the dp aggregator and to
-    methods that remember something of each client.
+    """Traces the computations of a round.
+
+    Args:
+      task: what is learned.
+      method: how, at the clients and at the server.
+      aggregation: how updates become one; the weighted mean if it is not given.
+      clients: the most that will take part; matters to the dp aggregator and to methods that remember each of them.
     """
     aggregation, task = aggregation or Aggregation(), dataclasses.replace(task, clients=clients)
     layout = WeightsLayout.of(task.model)
     moved = layout if method.sends_weights else WeightsLayout.empty()
-    weights_type = tff.to_type(layout.types())
-    first_memory, first_kept = (functools.partial(first, task) for first in (method.first_memory, method.first_kept))
     specs = _specs(task, method, layout)
     if specs.gathered and aggregation.aggregator == "dp":
         raise UserError(
@@ -131,79 +166,93 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
     aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
 
     @tff.tensorflow.computation
-    def first_optimizer_state():
+    def first_optimizer_state() -> Any:
         return server_optimizer.initialize(moved.trained(moved.specs()))
 
     @tff.federated_computation
-    def first_state():
+    def first_state() -> Any:
         optimizer = tff.federated_eval(first_optimizer_state, tff.SERVER)
         return tff.federated_zip((optimizer, aggregator.initialize()))
 
     optimizer_type = first_optimizer_state.type_signature.result
+    aggregator_type = aggregator.initialize.type_signature.result.member
+    state_type = _state_type(method, layout, specs, optimizer_type, aggregator_type)
     server_update = (
         computations.server_update(method, layout, server_optimizer, optimizer_type, specs)
         if method.sends_weights
         else None
     )
-    columns = (*REPORT_COLUMNS, *method.report_columns(task))
-    averaging = method.average_from > 0
-    parts = (weights_type, optimizer_type, aggregator.initialize.type_signature.result.member, data_type(specs.memory))
-    state_type = tff.to_type(AveragingState(*parts, np.int32, weights_type) if averaging else State(*parts))
-    update_mean = computations.mean_over_rounds(method, weights_type) if averaging else None
+    update_mean = computations.mean_over_rounds(method, state_type.weights) if method.average_from else None
     next_memory = computations.next_memory(task, method, specs) if specs.memory else None
-    arguments = {
-        "state": tff.FederatedType(state_type, tff.SERVER),
-        "positions": tff.FederatedType(np.int32, tff.CLIENTS),
-        "data": tff.FederatedType(data_type(task.client_spec), tff.CLIENTS),
-    }
-    server_step = None
-    if task.server_spec is not None:
-        arguments["server_data"] = tff.FederatedType(data_type(task.server_spec), tff.SERVER)
-        server_step = computations.server_step(task, method, specs)
+    server_step = computations.server_step(task, method, specs) if task.server_spec is not None else None
+    arguments = [
+        ("state", tff.FederatedType(state_type, tff.SERVER)),
+        ("positions", tff.FederatedType(np.int32, tff.CLIENTS)),
+        ("data", tff.FederatedType(data_type(task.client_spec), tff.CLIENTS)),
+    ]
+    if server_step is not None:
+        arguments.append(("server_data", tff.FederatedType(data_type(task.server_spec), tff.SERVER)))
     if specs.kept:
-        arguments["kept"] = tff.FederatedType(data_type(specs.kept), tff.CLIENTS)
+        arguments.append(("kept", tff.FederatedType(data_type(specs.kept), tff.CLIENTS)))
 
-    def play(state, positions, data, server_data=None, kept=None):
+    @tff.federated_computation(tff.StructType(arguments))
+    def next_round(given: Any) -> Any:
+        state = given.state
         down = tff.federated_broadcast(state.weights) if method.sends_weights else tff.federated_value([], tff.CLIENTS)
-        told = (down, tff.federated_broadcast(state.memory), positions, data, *([] if kept is None else [kept]))
-        result = tff.federated_map(work, told)
-        combined = aggregator.next(state.aggregator, result.update, result.weight)
+        told = [down, tff.federated_broadcast(state.memory), given.positions, given.data]
+        done = tff.federated_map(work, (*told, given.kept) if specs.kept else tuple(told))
+        combined = aggregator.next(state.aggregator, done.update, done.weight)
         weights, optimizer, memory = state.weights, state.optimizer, state.memory
         if server_update is not None:
-            examples = tff.federated_sum(result.weight)
+            examples = tff.federated_sum(done.weight)
             weights, optimizer = tff.federated_map(server_update, (weights, optimizer, combined.result, examples))
         received = combined.result.sent
         if specs.gathered:
-            rows = [computations.gather(result.gathered[place], spec) for place, spec in enumerate(specs.gathered)]
-            received = tff.federated_zip([*(received[place] for place in range(len(specs.sent))), *rows])
+            rows = [computations.gather(done.gathered[index], spec) for index, spec in enumerate(specs.gathered)]
+            received = tff.federated_zip([*(received[index] for index in range(len(specs.sent))), *rows])
         if server_step is not None:
-            weights, memory = tff.federated_map(server_step, (weights, server_data, memory, received))
+            weights, memory = tff.federated_map(server_step, (weights, given.server_data, memory, received))
         if next_memory is not None:
             memory = tff.federated_map(next_memory, (memory, received, state.weights, weights))
         new_state: AnyState = State(weights, optimizer, combined.state, memory)
         if update_mean is not None:
             number, mean = tff.federated_map(update_mean, (state.number, state.mean, weights))
             new_state = AveragingState(weights, optimizer, combined.state, memory, number, mean)
-        reports = computations.gather(result.report, tf.TensorSpec([len(columns)], tf.float32))
-        results = tff.federated_zip(new_state), reports, combined.measurements
-        return results if kept is None else (*results, result.kept)
+        row = tf.TensorSpec([len(REPORT_COLUMNS) + len(method.report_columns(task))], tf.float32)
+        result = collections.OrderedDict(
+            state=tff.federated_zip(new_state),
+            reports=computations.gather(done.report, row),
+            measurements=combined.measurements,
+        )
+        if specs.kept:
+            result["kept"] = done.kept
+        return result
 
-    @tff.federated_computation(tff.StructType(list(arguments.items())))
-    def next_round(given):
-        return play(**{name: getattr(given, name) for name in arguments})
+    return Round(
+        task=task, method=method, aggregation=aggregation, layout=layout, specs=specs, computation=next_round,
+        first_state=first_state,
+    )  # fmt: skip
 
-    sizes = byte_count(specs.memory), byte_count([*specs.sent, *specs.gathered])
-    firsts = first_state, first_memory, first_kept
-    flags = bool(specs.kept), method.sends_weights
-    return Round(layout, aggregation, columns, next_round, *firsts, *flags, *sizes, averaging)
+
+def _state_type(
+    method: Method, layout: WeightsLayout, specs: computations.Specs, optimizer: tff.Type, aggregator: tff.Type
+) -> tff.Type:
+    weights = tff.to_type(layout.types())
+    state = State(weights, optimizer, aggregator, data_type(specs.memory))
+    if not method.average_from:
+        return tff.to_type(state)
+    return tff.to_type(AveragingState(**state._asdict(), number=np.int32, mean=weights))
 
 
 def _specs(task: Task, method: Method, layout: WeightsLayout) -> computations.Specs:
+    def of(arrays: Sequence[np.ndarray]) -> list[tf.TensorSpec]:
+        return [tf.TensorSpec(np.shape(array), array.dtype) for array in arrays]
+
     weights = task.model.get_weights()
-    memory, kept = (
-        [tf.TensorSpec(np.shape(value), value.dtype) for value in first(task, weights, 0)]
-        for first in (method.first_memory, method.first_kept)
+    return computations.Specs(
+        weights=layout.specs(),
+        memory=of(method.first_memory(task, weights, 0)),
+        sent=method.sent_specs(task),
+        gathered=method.gathered_specs(task),
+        kept=[*([] if method.sends_weights else layout.specs()), *of(method.first_kept(task, weights, 0))],
     )
-    own = [] if method.sends_weights else layout.specs()
-    sent, gathered = method.sent_specs(task), method.gathered_specs(task)
-    return computations.Specs(layout.specs(), memory, sent, gathered, [*own, *kept])

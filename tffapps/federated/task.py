@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
@@ -22,12 +24,12 @@ class Task:
 
     model: tf.keras.Model
     client_spec: Any  # of a client's data: a `tf.data.DatasetSpec`, a `tf.TensorSpec`, or a NamedTuple of them
-    loss: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (labels, outputs) -> one value for each example
+    loss: Loss  # (labels, outputs) -> one value for each example
     server_spec: Any = None  # of the server's own data, where a method has a server step
     clients: int = 1  # the most that take part in a round, for methods that remember each; `build_round` sets it
 
     @classmethod
-    def of_batches(cls, model: tf.keras.Model, element_spec: Any, loss: Callable) -> Task:
+    def of_batches(cls, model: tf.keras.Model, element_spec: Any, loss: Loss) -> Task:
         """The usual case: every client has one dataset of (images, labels)."""
         return cls(model, tf.data.DatasetSpec(element_spec), loss)
 
@@ -52,7 +54,7 @@ class WeightsLayout:
     """Shapes of a model's weights and which of them are trained; statistics (BatchNorm) are only averaged."""
 
     shapes: tuple[tuple[int, ...], ...]
-    dtypes: tuple[np.dtype, ...]
+    dtypes: tuple[np.dtype[Any], ...]
     trainable: tuple[bool, ...]
     variance: tuple[bool, ...]  # BatchNorm's moving variances: never negative
 
@@ -80,13 +82,13 @@ class WeightsLayout:
     def byte_count(self) -> int:
         return byte_count(self.specs())
 
-    def trained(self, values: Sequence) -> list:
+    def trained(self, values: Sequence[Any]) -> list[Any]:
         return [value for value, is_trained in zip(values, self.trainable) if is_trained]
 
-    def statistics(self, values: Sequence) -> list:
+    def statistics(self, values: Sequence[Any]) -> list[Any]:
         return [value for value, is_trained in zip(values, self.trainable) if not is_trained]
 
-    def joined(self, trained: Sequence, statistics: Sequence) -> list:
+    def joined(self, trained: Sequence[Any], statistics: Sequence[Any]) -> list[Any]:
         """The two kinds in the order of the model's weights again."""
         first, second = iter(trained), iter(statistics)
         return [next(first) if is_trained else next(second) for is_trained in self.trainable]

@@ -10,17 +10,18 @@ Across sites every site measures its own stains and aligns its own patches (none
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from models.names import HEADS, NAMES
-from tffapps import cli
-from tffapps.federated.aggregation import Aggregation
+from preprocessing.stain_settings import METHODS as SEPARATIONS
+from preprocessing.stain_settings import StainSettings
+from tffapps import Aggregation, App, setting
 from tffapps.federated.fedfa import FedFA
 from tffapps.federated.fedlesam import FedLESAM
 from tffapps.federated.fedprox import FedProx
 from tffapps.federated.fedsam import FedSAM
 from tffapps.federated.method import SCHEDULES
-from tffapps.settings import pick, setting
 
 METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
 SIDES = ("none", "fedsda", "ccst", "amp-norm")
@@ -31,7 +32,9 @@ LEARNING_SEED = 0  # of the stain model and of CCST's decoder: one of each serve
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class ClassifierSettings:
+    """The classifier and its training: of every run but those of stain models and of CCST's decoder."""
+
     model: str = setting("densenet121", "classifier (paper)", choices=NAMES)
     size: int = setting(96, "images are resized to this many pixels on a side", least=8)
     head: str = setting("gap", "global average pooling (paper), or flatten and 256 units", choices=HEADS)
@@ -39,24 +42,47 @@ class Settings:
     rounds: int = setting(100, "rounds of the classifier (paper)", least=1)
     epochs: int = setting(1, "local epochs a round (paper)", least=1)
     batch: int = setting(128, "images a batch (paper)", least=1)
-    sides: tuple[str, ...] = setting(SIDES, "what is done to the training images", choices=SIDES, metavar="A,B")
-    pairs: str = setting(
-        "paper", "every method on none and fedsda, fedavg on every side; or all with all", choices=PAIRS
-    )
-    train_share: float = setting(
-        0.0, "of each centre; 0: 0.8 of a WILDS folder, 0.6 of others (paper)", least=0, below=1
-    )
-    leave_out: bool = setting(False, "also train without each centre in turn and test on all of it")
 
 
 @dataclasses.dataclass(frozen=True)
-class StainFlags:
-    """Separation, and the model of the stains."""
+class FedsdaSettings:
+    """Which runs there are. They are told apart by their labels, and splits by the fingerprint of the patches."""
 
-    stain_method: str = setting("vahadane", "stain separation", choices=("vahadane", "macenko"))
+    sides: tuple[str, ...] = setting(
+        SIDES, "what is done to the training images", choices=SIDES, metavar="A,B", in_key=False
+    )
+    pairs: str = setting(
+        "paper", "every method on none and fedsda, fedavg on every side; or all with all", choices=PAIRS, in_key=False
+    )
+    train_share: float = setting(
+        0.0, "of each centre; 0: 0.8 of a WILDS folder, 0.6 of others (paper)", least=0, below=1, in_key=False
+    )
+    leave_out: bool = setting(False, "also train without each centre in turn and test on all of it", in_key=False)
+    standin_patches: int = setting(300, "stand-in: patches of each centre", least=20, in_key=False)
+    standin_centres: int = setting(4, "stand-in: centres", least=1, most=5, in_key=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class SeparationSettings:
+    """How patches are taken apart into stains."""
+
+    stain_method: str = setting("vahadane", "stain separation", choices=SEPARATIONS)
     stain_lambda: float = setting(0.1, "sparsity while a stain matrix is learned", least=0)
+
+    def of_patches(self) -> StainSettings:
+        return StainSettings(method=self.stain_method, lambda_matrix=self.stain_lambda)
+
+
+@dataclasses.dataclass(frozen=True)
+class StainModelSettings:
+    """A denoiser of stain matrices and its training."""
+
     blocks: tuple[str, ...] = setting(
-        ("transformer", "mlp"), "denoisers; the first one is used", choices=("transformer", "mlp"), metavar="A,B"
+        ("transformer", "mlp"),
+        "denoisers; the first one is used",
+        choices=("transformer", "mlp"),
+        metavar="A,B",
+        in_key=False,  # a label of the denoiser; classifiers count the images made with it by their fingerprint
     )
     diffusion_rounds: int = setting(3, "rounds of the denoiser (paper)", least=1)
     diffusion_epochs: int = setting(300, "its local epochs a round (paper)", least=1)
@@ -66,34 +92,73 @@ class StainFlags:
     diffusion_equal: bool = setting(False, "every client counts the same in it; else by its patches (paper)")
     diffusion_schedule: str = setting("constant", "its learning rate over rounds", choices=SCHEDULES)
     diffusion_steps: int = setting(1000, "T, steps from stains to noise", least=2, most=10000)
+
+    def with_epochs(self, epochs: int, most_rounds: int) -> StainModelSettings:
+        """Another number of local epochs in about as many epochs in all, but in no more than so many rounds."""
+        rounds = math.ceil(self.diffusion_rounds * self.diffusion_epochs / epochs)
+        return dataclasses.replace(self, diffusion_rounds=min(rounds, most_rounds), diffusion_epochs=epochs)
+
+    def rate(self, number: int) -> float:
+        """The share of the learning rate in a round."""
+        if self.diffusion_schedule == "constant":
+            return 1.0
+        return 0.5 * (1 + math.cos(math.pi * (number - 1) / self.diffusion_rounds))
+
+
+@dataclasses.dataclass(frozen=True)
+class StainStudySettings:
+    """How denoisers are measured, and their other schedules: those have other numbers of rounds and epochs."""
+
     sweep_epochs: tuple[int, ...] = setting(
-        (1, 2, 3, 4, 100, 200), "Figure 7: other local epochs, as many epochs in all", metavar="1,100", least=1
+        (1, 2, 3, 4, 100, 200),
+        "Figure 7: other local epochs, as many epochs in all",
+        metavar="1,100",
+        least=1,
+        in_key=False,
     )
-    sweep_rounds: int = setting(300, "at most this many rounds for each of them", least=1)
+    sweep_rounds: int = setting(300, "at most this many rounds for each of them", least=1, in_key=False)
     fd_samples: int = setting(1000, "stain matrices of each client drawn to measure the denoiser", least=8)
     fd_points: int = setting(10, "how often along a denoiser's training", least=1)
 
 
 @dataclasses.dataclass(frozen=True)
-class SideFlags:
-    """The other ways to align images, and how pictures are judged."""
+class CcstDecoderSettings:
+    """The network of CCST that the federation trains."""
 
-    ccst_weights: str = setting("random", "VGG-19 of CCST: imagenet, random or a file", metavar="imagenet|random|FILE")
+    ccst_weights: str = setting(
+        "random", "VGG-19 of CCST: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
+    )  # counts by its hash
     ccst_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
     ccst_size: int = setting(96, "pixels on a side of the images that its decoder learns from", least=16)
     ccst_rounds: int = setting(20, "rounds of its decoder", least=1)
     ccst_batch: int = setting(8, "images a batch of its decoder (Huang and Belongie)", least=1)
     ccst_learning_rate: float = setting(1e-4, "Adam, of its decoder (Huang and Belongie)", above=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class CcstSettings:
+    """What CCST does to images with its decoder."""
+
     ccst_alpha: float = setting(1.0, "how much of the style (paper)", least=0, most=1)
     ccst_styles: int = setting(0, "styles each image is given; 0: those of all clients (paper)", least=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class AmplitudeSettings:
     amplitude_decay: float = setting(0.1, "v of amp-norm (HarmoFL's code)", above=0, most=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class QualitySettings:
+    """How pictures are measured once they are made: no run depends on it."""
+
     inception: str = setting(
-        "random", "weights for FID and KID: imagenet, random or a file", metavar="imagenet|random|FILE"
+        "random", "weights for FID and KID: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
     )
-    inception_size: int = setting(299, "pixels on a side that Inception sees", least=75)
-    quality_images: int = setting(1000, "images of each client that FID, KID, SSIM and WD are measured on", least=2)
-    standin_patches: int = setting(300, "stand-in: patches of each centre", least=20)
-    standin_centres: int = setting(4, "stand-in: centres", least=1, most=5)
+    inception_size: int = setting(299, "pixels on a side that Inception sees", least=75, in_key=False)
+    quality_images: int = setting(
+        1000, "images of each client that FID, KID, SSIM and WD are measured on", least=2, in_key=False
+    )
 
 
 # Small data has few batches an epoch: more rounds of fewer epochs, and larger steps; and a smaller penalty leaves
@@ -155,23 +220,18 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-def work(values: dict[str, Any]) -> None:
-    from tffapps.fedsda import runs  # imports TensorFlow
-
-    runs.run_all(values)
-
-
-APP = cli.App(
+APP = App(
     name="fedsda",
+    package=__name__,
+    summary="H&E patches whose stains differ between centres",
     description="Federated classification of H&E patches whose stains differ: FedSDA, CCST, amp-norm.",
-    settings=(Settings, StainFlags, SideFlags, Aggregation, FedProx, FedSAM, FedLESAM, FedFA),
+    settings=(
+        ClassifierSettings, FedsdaSettings, SeparationSettings, StainModelSettings, StainStudySettings,
+        CcstDecoderSettings, CcstSettings, AmplitudeSettings, QualitySettings,
+        Aggregation, FedProx, FedSAM, FedLESAM, FedFA,
+    ),
     profiles=PROFILES,
     methods=METHODS,
-    work=work,
     narrowed=(("side", "sides"),),
     not_across_sites={},
-)
-
-
-def settings_of(values: dict[str, Any]) -> Settings:
-    return pick(Settings, values)
+)  # fmt: skip

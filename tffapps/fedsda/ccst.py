@@ -6,8 +6,10 @@ each channel of VGG-19's relu4_1. Both are kept with the runs and used again.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,96 +19,108 @@ from models import adain as networks
 from models import vgg
 from models.weights import WeightsError
 from preprocessing import adain
-from tffapps import cli, fedsda
+from tffapps import Client, FedAvg, Initial, Metrics, Pool, Study, Task, Trained, Trial, UserError, name_of, stream
 from tffapps.data import pipeline
 from tffapps.data.made import stacks
-from tffapps.engine import Engine
-from tffapps.errors import UserError
-from tffapps.federated.cohort import Client, stream
-from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.round import Round, build_round
-from tffapps.federated.task import Task
-from tffapps.federated.training import train
-from tffapps.fedsda import LEARNING_SEED, SideFlags
+from tffapps.fedsda import LEARNING_SEED, CcstDecoderSettings, CcstSettings
 from tffapps.fedsda.data import Fold
-from tffapps.settings import as_dict, pick
 
 _IMAGES = 32  # encoded at once for a style
 
 
 class StyleTransfer:
-    """The encoder, and the round that trains its decoder: built once for all folds."""
+    """The encoder, and the decoder that each federation trains for it."""
 
-    def __init__(self, values: dict[str, Any], engine: Engine) -> None:
-        self._values, self._engine = values, engine
-        self._flags: SideFlags = pick(SideFlags, values)
-        self.encoder = vgg.build(networks.LAYER, width=self._flags.ccst_width)
+    def __init__(self, study: Study, pool: Pool) -> None:
+        self._study, self._pool = study, pool
+        self._settings, self._alpha = study.flags[CcstDecoderSettings], study.flags[CcstSettings].ccst_alpha
+        self._encoder = vgg.build(networks.LAYER, width=self._settings.ccst_width)
         try:
-            used = vgg.load(self.encoder, self._flags.ccst_weights, seed=LEARNING_SEED)
+            used = vgg.load(self._encoder, self._settings.ccst_weights, seed=LEARNING_SEED)
         except WeightsError as error:
             raise UserError(f"--ccst-weights: {error}") from error
-        self.weights, self._sha256 = used.label, used.sha256
-        scale = networks.scale_of(self.encoder)
-        self._decoder = networks.decoder(self._flags.ccst_width, LEARNING_SEED, scale)
-        self._start = self._decoder.get_weights()
-        self._model = adain.training_model(self.encoder, self._decoder)
-        self._method = FedAvg(optimizer="adam", learning_rate=self._flags.ccst_learning_rate)
-        self._round: Round | None = None
+        scale = networks.scale_of(self._encoder)
+        self._decoder = networks.decoder(self._settings.ccst_width, LEARNING_SEED, scale)
+        self._initial = Initial(
+            self._decoder.get_weights(), {"weights": used.label, "weights_sha256": used.sha256, "seed": LEARNING_SEED}
+        )
+        spec = pipeline.element_spec((self._settings.ccst_size, self._settings.ccst_size), 3)
+        model = adain.training_model(self._encoder, self._decoder)
+        self._task = Task.of_batches(model, spec, adain.loss_is_output)
+        self._styles: dict[str, Styles] = {}  # by fold
 
-    def learn(self, fold: Fold, data_key: str, formats: tuple[str, ...]) -> Learned:
+    def of(self, fold: Fold) -> Styles:
         """The decoder and the styles of a federation."""
-        flags, size = self._flags, (self._flags.ccst_size, self._flags.ccst_size)
-        settings = {
-            **as_dict(self._method), "method": "ccst-decoder", "seed": LEARNING_SEED, "data": data_key,
-            "fold": fold.name, "rounds": flags.ccst_rounds, "batch": flags.ccst_batch, "size": flags.ccst_size,
-            "width": flags.ccst_width, "weights": self.weights, "weights_sha256": self._sha256,
-        }  # fmt: skip
-        if self._round is None:
-            spec = pipeline.element_spec(size, 3)
-            self._round = build_round(Task.of_batches(self._model, spec, adain.loss_is_output), self._method)
+        if fold.name not in self._styles:
+            weights = self._study.run(self._trial(fold)).weights()
+            styles = [self._style(list(fold.of_client(client).path)) for client in fold.clients]
+            self._styles[fold.name] = Styles(self._encoder, self._decoder, weights, styles, self._alpha)
+        return self._styles[fold.name]
 
-        def client(place: int, name: str) -> Client:
-            paths = list(fold.train.path[fold.train.client == name])
+    def _trial(self, fold: Fold) -> Trial:
+        return Trial(
+            labels={"method": "ccst-decoder", "seed": LEARNING_SEED, "fold": fold.name},
+            name=name_of("ccst-decoder", fold.name),
+            method=FedAvg(optimizer="adam", learning_rate=self._settings.ccst_learning_rate),
+            task=self._task,
+            clients=lambda: [
+                Client(client, functools.partial(self._batches, list(fold.of_client(client).path), position))
+                for position, client in enumerate(fold.clients)
+            ],
+            initial=self._initial,
+            rounds=self._settings.ccst_rounds,
+            evaluator=LossAlone(),
+            settings=[self._settings],
+            data={"images": self._pool.key},
+            size=len(fold.clients),
+            min_clients=self._study.common.min_clients,
+        )
 
-            def batches(number: int) -> tf.data.Dataset:
-                return pipeline.batches(
-                    paths, np.zeros(len(paths)), size=size, channels=3, batch=flags.ccst_batch,
-                    seed=stream(LEARNING_SEED, number, place), formats=formats,
-                )  # fmt: skip
+    def _batches(self, paths: list[str], position: int, number: int) -> tf.data.Dataset:
+        """What the client at a position trains on in a round."""
+        size = self._settings.ccst_size
+        return pipeline.batches(
+            paths, np.zeros(len(paths)), size=(size, size), channels=3, batch=self._settings.ccst_batch,
+            seed=stream(LEARNING_SEED, number, position), formats=self._pool.formats,
+        )  # fmt: skip
 
-            return Client(name, batches)
-
-        with cli.open_run(fedsda.APP, self._values, f"ccst-decoder-{fold.name}", settings) as run:
-            weights = train(
-                run, self._round, self._start, [client(*pair) for pair in enumerate(fold.clients)],
-                rounds=flags.ccst_rounds, evaluate=lambda weights, number: {}, engine=self._engine,
-                min_clients=self._values["min_clients"], tensorboard=self._values["tensorboard"],
-            )  # fmt: skip
-            if not run.finished:
-                run.finish({"loss": float(run.rounds().training_loss.iloc[-1])})
-        return Learned(self, weights, [self._style(fold, name) for name in fold.clients])
-
-    def transfer(
-        self, weights: Sequence[np.ndarray], stack: np.ndarray, mean: np.ndarray, std: np.ndarray
-    ) -> np.ndarray:
-        self._decoder.set_weights(weights)
-        return adain.transfer(self.encoder, self._decoder, stack, mean, std, self._flags.ccst_alpha)
-
-    def _style(self, fold: Fold, client: str) -> adain.Style:
-        paths = list(fold.train.path[fold.train.client == client])
-        return adain.style_of(self.encoder, (stack for _, stack in stacks(paths, batch=_IMAGES, rejects={})))
+    def _style(self, paths: list[str]) -> adain.Style:
+        return adain.style_of(self._encoder, (images for _, images in stacks(paths, batch=_IMAGES, rejects={})))
 
 
-class Learned:
-    """What CCST needs to give any image any client's style."""
+@dataclasses.dataclass(frozen=True)
+class Styles:
+    """What gives any image the style of any client of a federation."""
 
-    def __init__(self, network: StyleTransfer, weights: list[np.ndarray], styles: list[adain.Style]) -> None:
-        self._network, self._weights, self._styles = network, weights, styles
-        parts = [*weights, *(part for style in styles for part in style), *network.encoder.get_weights()]
-        self.key = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[:16]
+    encoder: tf.keras.Model
+    decoder: tf.keras.Model
+    weights: list[np.ndarray]  # of the decoder
+    styles: list[adain.Style]
+    alpha: float
 
-    def transfer(self, stack: np.ndarray, clients: np.ndarray) -> np.ndarray:
+    @functools.cached_property
+    def key(self) -> str:
+        """Changes with the networks and the styles."""
+        parts = [*self.weights, *(part for style in self.styles for part in style), *self.encoder.get_weights()]
+        return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()[:16]
+
+    def transfer(self, images: np.ndarray, clients: np.ndarray) -> np.ndarray:
         """uint8 images (n, height, width, 3) in the styles of these clients (n), by their numbers."""
-        mean = np.stack([self._styles[client].mean for client in clients])
-        std = np.stack([self._styles[client].std for client in clients])
-        return self._network.transfer(self._weights, stack, mean, std)
+        self.decoder.set_weights(self.weights)
+        mean = np.stack([self.styles[client].mean for client in clients])
+        std = np.stack([self.styles[client].std for client in clients])
+        return adain.transfer(self.encoder, self.decoder, images, mean, std, self.alpha)
+
+
+@dataclasses.dataclass(frozen=True)
+class LossAlone:
+    """The decoder is not measured: its training loss is all that is said of it."""
+
+    headline: str = ""
+    chosen_by: str = ""
+
+    def evaluate(self, trained: Trained) -> Metrics:
+        return {}
+
+    def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
+        return {"loss": float(row["training_loss"])}

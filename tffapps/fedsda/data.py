@@ -1,37 +1,26 @@
-"""Where the patches come from: a WILDS folder, folders of patches, a manifest, or the stand-in."""
-
-from __future__ import annotations
+"""Where the patches come from: a WILDS folder, folders of patches, a manifest, the sites, or the stand-in."""
 
 import dataclasses
 import pathlib
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from tffapps.data import held_out, manifest, standin, tissue, wilds
-from tffapps.errors import UserError
-from tffapps.site import published
+from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
+from tffapps.data import held_out, images, layouts, manifest, published, standin, tissue
+from tffapps.data.unreadable import readable
+from tffapps.fedsda import FedsdaSettings
 
-CACHE = pathlib.Path("data") / "cache"
 _MADE = "png"  # the format of images that are made
-PLACE = "place"  # the column that says which of its site's rows a row is
+ROW = "row"  # the column that says which of its site's rows a row is
 FEDERATION = "federation"  # the test images of all centres; other folds are named after the centre left out
 
 
 @dataclasses.dataclass(frozen=True)
-class Pool:
-    """All patches; the clients and the split are decided."""
+class PatchPool(Pool):
+    """Patches; `formats` are those of the patches and of the images that are made of them."""
 
-    name: str  # for the tables
-    table: pd.DataFrame  # path, label, client, split; of patches at sites also PLACE
-    classes: list[str]
-    key: str  # changes with any patch, label, client or split
-    truth: pd.DataFrame | None  # the true stains by path, of a stand-in
-    formats: tuple[str, ...]  # of the patches, and of those that are made
-
-    def codes(self, table: pd.DataFrame) -> np.ndarray:
-        return np.array([self.classes.index(label) for label in table.label], np.int32)
+    noun: str = "patches"
+    truth: pd.DataFrame | None = None  # the true stains by path, of a stand-in
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,65 +35,85 @@ class Fold:
     def clients(self) -> list[str]:
         return sorted(set(self.train.client), key=manifest.natural_key)
 
+    @property
+    def without(self) -> str:
+        """The part of a run's name that says which centre is left out, if one is."""
+        return "" if self.name == FEDERATION else f"without-{self.name}"
 
-def folds(pool: Pool, leave_out: bool) -> list[Fold]:
+    def of_client(self, client: str) -> pd.DataFrame:
+        """A client's training patches."""
+        return self.train[self.train.client == client]
+
+
+def folds(pool: Pool, flags: Flags) -> list[Fold]:
     """The whole federation and, if asked for, for each centre the federation of the others, tested on all of it."""
-    train, test = (pool.table[pool.table.split == split] for split in ("train", "test"))
-    made = [Fold(FEDERATION, train, test)]
-    if leave_out:
-        clients = made[0].clients
+    train, table = pool.part("train"), pool.table
+    federations = [Fold(FEDERATION, train, pool.part("test"))]
+    if flags[FedsdaSettings].leave_out:
+        clients = federations[0].clients
         if len(clients) < 2:
             raise UserError("--leave-out: there is only one centre, and none would be left to train on")
         if FEDERATION in clients:
             raise UserError(f"--leave-out: a centre cannot be called {FEDERATION}, which is all of them; rename it")
-        made += [Fold(name, train[train.client != name], pool.table[pool.table.client == name]) for name in clients]
-    return made
+        federations += [Fold(name, train[train.client != name], table[table.client == name]) for name in clients]
+    for fold in federations:
+        flags[Common].check_clients(len(fold.clients))
+    return federations
 
 
-def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
-    from tffapps.data.images import FORMATS, formats_of  # both import TensorFlow
-    from tffapps.data.unreadable import leave_out
-
-    name, table, truth = _read(values)
-    given, table = len(table), leave_out(table, results / "rejected.csv", "patches")
-    if len(table) < given:
+def load(flags: Flags) -> PatchPool:
+    """What --data has, checked, or the stand-in."""
+    settings, notes = flags[FedsdaSettings], list[str]()
+    source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(settings)
+    name, truth = source.stem, None
+    layout = layouts.recognise(source, ("manifest", "wilds", "centres"))
+    if layout == "manifest":
+        table = layouts.read(source, (layout,), notes)
         manifest.check(table)
-    manifest.check_classes(table, "--data")
+        table = held_out.with_test(table, source, notes)
+    else:
+        share = {"train": settings.train_share} if settings.train_share else {}
+        table = layouts.read(source, (layout,), notes, **share)
+        name = STANDIN if standin.is_standin(source) else source.resolve().name
+        truth = tissue.true_stains(source) if (source / tissue.STAINS).is_file() else None
+    table, rejected = readable(table, "patches")
+    if len(rejected):
+        manifest.check(table)
+    manifest.check_classes(table, "--data", notes)
     for split in ("train", "test"):
         if not (table.split == split).any():
             raise UserError(f"--data: no patch is left to {split} with")
-    found = formats_of(table.path)
-    formats = tuple(name for name in FORMATS if name in found or name == _MADE)
-    return Pool(name, table, manifest.classes(table), manifest.fingerprint(table), truth, formats)
-
-
-def of_sites(sites: published.Sites) -> Pool:
-    """What the sites have published: paths mean something there only."""
-    from tffapps.data.images import FORMATS  # imports TensorFlow
-
-    table = published.manifest(sites)
-    table[PLACE] = table.groupby("client").cumcount()
-    table = published.with_test(sites, table)
-    found = published.formats(sites, FORMATS)
-    formats = tuple(name for name in FORMATS if name in found or name == _MADE)
-    return Pool(
-        published.name(sites), table, manifest.classes(table), published.fingerprint(sites), None, formats
+    return PatchPool(
+        name, table, manifest.classes(table), manifest.fingerprint(table), _with_made(images.formats_of(table.path)),
+        given=True, notes=tuple(notes), rejected=rejected, truth=truth,
     )  # fmt: skip
 
 
-def _read(values: dict[str, Any]) -> tuple[str, pd.DataFrame, pd.DataFrame | None]:
-    share = values["train_share"] or None
-    if not values["data"]:
-        patches, centres = values["standin_patches"], values["standin_centres"]
-        source = pathlib.Path("data") / f"tissue-{centres}x{patches}"
-        tissue.write_tissue(source, patches=patches, centres=centres)
-    else:
-        source = pathlib.Path(values["data"])
-    if source.suffix.lower() == ".csv" or source.is_file():
-        table = manifest.load(source)
-        manifest.check(table)
-        return source.stem, held_out.with_test(table, source), None
-    table = wilds.read(source, train=share)
-    drawn = (source / tissue.STAINS).is_file()
-    name = "stand-in" if standin.is_standin(source) else source.resolve().name
-    return name, table, tissue.true_stains(source) if drawn else None
+def of_sites(sites: published.Sites) -> PatchPool:
+    """What the sites have published: paths mean something there only."""
+    notes: list[str] = []
+    table = published.manifest(sites, notes)
+    table[ROW] = table.groupby("client").cumcount()
+    table = published.with_test(sites, table, notes)
+    return PatchPool(
+        published.name(sites), table, manifest.classes(table), published.fingerprint(sites),
+        _with_made(published.formats(sites, images.FORMATS)), given=True, at_sites=True, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def look(flags: Flags) -> PatchPool:
+    """What a run finds in --data, the federations tried; stains are not measured."""
+    pool = load(flags)
+    folds(pool, flags)
+    return pool
+
+
+def _standin(settings: FedsdaSettings) -> pathlib.Path:
+    patches, centres = settings.standin_patches, settings.standin_centres
+    source = data_folder() / f"tissue-{centres}x{patches}"
+    tissue.write_tissue(source, patches=patches, centres=centres)
+    return source
+
+
+def _with_made(formats: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in images.FORMATS if name in formats or name == _MADE)

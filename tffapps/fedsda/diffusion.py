@@ -1,159 +1,156 @@
 """Training the federation's model of its stains: a TFF federation of its own, measured as it goes."""
 
-from __future__ import annotations
-
 import dataclasses
-import hashlib
-import math
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import tensorflow as tf
 
 from models import ddpm, stain_diffusion
-from tffapps import cli, fedsda
-from tffapps.engine import Engine
-from tffapps.engine.values import AtSite
-from tffapps.errors import UserError
-from tffapps.federated.cohort import Client, stream
+from tffapps import Client, Initial, Metrics, Record, Study, Task, Trained, Trial, UserError, name_of, stream
 from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task
-from tffapps.federated.moments import Moments, federated_moments
-from tffapps.federated.round import Round, build_round
-from tffapps.federated.training import train
-from tffapps.fedsda import LEARNING_SEED, StainFlags, stain_model
-from tffapps.fedsda.stock import Stock
-from tffapps.runs import Run
-from tffapps.settings import as_dict, pick
+from tffapps.federated.moments import Moments
+from tffapps.fedsda import LEARNING_SEED, SeparationSettings, StainModelSettings, StainStudySettings, stain_model
+from tffapps.fedsda.data import Fold
+from tffapps.fedsda.placement import Placement
+from tffapps.fedsda.stain_source import FederationStains
+
+_METRICS = ("fd", "wd", "worst_fd")
 
 
 @dataclasses.dataclass(frozen=True)
 class StainModel:
-    """G: draws stain matrices of any client of the federation."""
+    """G: draws stain matrices of any client of a federation."""
 
-    clients: tuple[str, ...]
-    denoiser: tf.keras.Model
-    weights: list[np.ndarray]
+    denoiser: tf.keras.Model  # shared with others: it is given the weights when it is used
     moments: Moments
     steps: int
+    clients: int
+    record: Record  # of its training: labels `block` and `epochs`; fd and wd where they were measured
 
     def draw(self, numbers: np.ndarray, seed: int) -> np.ndarray:
         """A matrix (3, 2) for each client's number (n)."""
-        self.denoiser.set_weights(self.weights)
+        self.denoiser.set_weights(self.record.weights())
         return stain_model.draw(self.denoiser, numbers, self.moments, seed=seed, steps=self.steps)
 
 
-@dataclasses.dataclass(frozen=True)
-class Learned:
-    model: StainModel
-    block: str
-    epochs: int
-    rounds: pd.DataFrame  # fd and wd by round, where they were measured
+class StainModels:
+    """All stain models of one command; those alike share a network and its round."""
 
+    def __init__(self, study: Study, placement: Placement) -> None:
+        self._study, self._placement = study, placement
+        self.settings = study.flags[StainModelSettings]
+        self._studies = study.flags[StainStudySettings]
+        self._tasks: dict[tuple[str, int], Task] = {}  # by block and number of clients
+        self._stains: dict[str, FederationStains] = {}  # by fold
 
-class Diffusion:
-    """All trainings of denoisers of one command; those alike share their round."""
+    def of(self, fold: Fold) -> StainModel:
+        """The one that patches are aligned by."""
+        return self.learn(fold, self.settings.blocks[0])
 
-    def __init__(self, values: dict[str, Any], engine: Engine) -> None:
-        self._values, self._engine = values, engine
-        self._flags: StainFlags = pick(StainFlags, values)
-        self._built: dict[Any, tuple[tf.keras.Model, Round]] = {}
-
-    def learn(self, clients: Sequence[str], stocks: Sequence[Stock], block: str, fold: str, epochs: int = 0) -> Learned:
-        """From each client's stains. With `epochs`, other than the usual, about as many epochs in all."""
-        flags = self._flags
-        rounds = flags.diffusion_rounds
-        if epochs:
-            rounds = min(max(1, -(-flags.diffusion_rounds * flags.diffusion_epochs // epochs)), flags.sweep_rounds)
-        epochs = epochs or flags.diffusion_epochs
-        method = Denoising(
-            optimizer="adamw",
-            learning_rate=flags.diffusion_learning_rate,
-            weight_decay=flags.diffusion_weight_decay,
-            schedule_steps=flags.diffusion_steps,
-            equal=flags.diffusion_equal,
-        )
-        tables = [AtSite(client, stock.table()) for client, stock in zip(clients, stocks)]
-        moments = federated_moments(tables, stain_diffusion.NUMBERS)
-        denoiser, round_ = self._round(block, len(clients), method)
-        settings = {
-            **as_dict(method), "method": "stains", "seed": LEARNING_SEED, "block": block, "rounds": rounds,
-            "epochs": epochs, "batch": flags.diffusion_batch, "over_rounds": flags.diffusion_schedule,
-            "fd_samples": flags.fd_samples, "fd_points": flags.fd_points,
-            "stains": hashlib.sha256(" ".join(stock.key for stock in stocks).encode()).hexdigest()[:16],
-        }  # fmt: skip
-        name = f"stains-{block}-{epochs}-epochs" + (f"-without-{fold}" if fold else "")
-        with cli.open_run(fedsda.APP, self._values, name, settings) as run:
-            weights = self._train(run, denoiser, round_, clients, stocks, moments, rounds, epochs)
-            if not run.finished:
-                run.finish({"fd": float(run.rounds().fd.iloc[-1])})
-            model = StainModel(tuple(clients), denoiser, weights, moments, flags.diffusion_steps)
-            return Learned(model, block, epochs, run.rounds())
-
-    def _train(
-        self,
-        run: Run,
-        denoiser: tf.keras.Model,
-        round_: Round,
-        clients: Sequence[str],
-        stocks: Sequence[Stock],
-        moments: Moments,
-        rounds: int,
-        epochs: int,
-    ) -> list[np.ndarray]:
-        stain_diffusion.start(denoiser, LEARNING_SEED)
-        every = max(1, rounds // self._flags.fd_points)
-
-        def evaluate(weights: list[np.ndarray], number: int) -> dict[str, float]:
-            if number % every and number != rounds:
-                return {"fd": np.nan, "wd": np.nan, "worst_fd": np.nan}
-            denoiser.set_weights(weights)
-            return self._distances(denoiser, stocks, moments)
-
-        cosine = self._flags.diffusion_schedule == "cosine"
-
-        def rate(number: int) -> float:
-            return 0.5 * (1 + math.cos(math.pi * (number - 1) / rounds)) if cosine else 1.0
-
-        sites = [
-            Client(client, self._data(stock, moments, place, epochs, rate))
-            for place, (client, stock) in enumerate(zip(clients, stocks))
+    def all(self, fold: Fold) -> list[StainModel]:
+        """That one, its rivals (Table 1) and its other schedules (Figure 7)."""
+        first = self.settings.blocks[0]
+        others = [
+            self.settings.with_epochs(epochs, self._studies.sweep_rounds)
+            for epochs in self._studies.sweep_epochs
+            if epochs != self.settings.diffusion_epochs
         ]
-        return train(
-            run, round_, denoiser.get_weights(), sites, rounds=rounds, evaluate=evaluate, engine=self._engine,
-            min_clients=self._values["min_clients"], headline="fd", tensorboard=self._values["tensorboard"],
-        )  # fmt: skip
+        usual = [self.learn(fold, block) for block in self.settings.blocks]
+        return usual + [self.learn(fold, first, schedule) for schedule in others]
 
-    def _data(
-        self, stock: Stock, moments: Moments, place: int, epochs: int, rate: Callable[[int], float]
-    ) -> Callable[[int], NoiselessData]:
-        def data(number: int) -> NoiselessData:
-            seed = stream(LEARNING_SEED, number, place)
-            return stock.data(moments, batch=self._flags.diffusion_batch, epochs=epochs, seed=seed, rate=rate(number))
+    def learn(self, fold: Fold, block: str, settings: StainModelSettings | None = None) -> StainModel:
+        """From each client's stains; with other settings than the usual if they are given."""
+        trial = self.trial(fold, block, settings or self.settings)
+        moments, steps = self._measured(fold).moments, self.settings.diffusion_steps
+        return StainModel(trial.task.model, moments, steps, trial.size, self._study.run(trial))
 
-        return data
+    def trial(self, fold: Fold, block: str, settings: StainModelSettings) -> Trial:
+        stains, epochs = self._measured(fold), settings.diffusion_epochs
+        task = self._task(block, len(stains.sources))
+        stain_diffusion.start(task.model, LEARNING_SEED)
+        return Trial(
+            labels={"method": "stains", "seed": LEARNING_SEED, "fold": fold.name, "block": block, "epochs": epochs},
+            name=name_of("stains", block, f"{epochs}-epochs", fold.without),
+            method=Denoising(
+                optimizer="adamw",
+                learning_rate=settings.diffusion_learning_rate,
+                weight_decay=settings.diffusion_weight_decay,
+                schedule_steps=settings.diffusion_steps,
+                equal=settings.diffusion_equal,
+            ),
+            task=task,
+            clients=lambda: [
+                Client(source.client, functools.partial(_data, stains, settings, position))
+                for position, source in enumerate(stains.sources)
+            ],
+            initial=Initial(task.model.get_weights(), {"weights": "random", "seed": LEARNING_SEED}),
+            rounds=settings.diffusion_rounds,
+            evaluator=StainEvaluator(task.model, stains, settings, self._studies),
+            settings=[self._study.flags[SeparationSettings], settings, self._studies],
+            data={"stains": stains.key},
+            size=len(stains.sources),
+            min_clients=self._study.common.min_clients,
+        )
 
-    def _distances(self, denoiser: tf.keras.Model, stocks: Sequence[Stock], moments: Moments) -> dict[str, float]:
-        """Of drawn from real stains: means and worst over clients."""
-        numbers = np.repeat(np.arange(len(stocks)), self._flags.fd_samples)
-        drawn = stain_model.sample_standardised(denoiser, numbers, LEARNING_SEED, self._flags.diffusion_steps)
+    def _task(self, block: str, clients: int) -> Task:
+        if (block, clients) not in self._tasks:
+            schedule = ddpm.scaled(self.settings.diffusion_steps)
+            denoiser = stain_diffusion.build(block, clients=clients, schedule=schedule)
+            self._tasks[block, clients] = denoising_task(denoiser, stain_diffusion.NUMBERS)
+        return self._tasks[block, clients]
+
+    def _measured(self, fold: Fold) -> FederationStains:
+        if fold.name not in self._stains:
+            self._stains[fold.name] = FederationStains.of(self._placement.sources(fold))
+        return self._stains[fold.name]
+
+
+def _data(stains: FederationStains, settings: StainModelSettings, position: int, number: int) -> NoiselessData:
+    """What the client at a position trains on in a round."""
+    return stains.sources[position].data(
+        stains.moments, batch=settings.diffusion_batch, epochs=settings.diffusion_epochs,
+        seed=stream(LEARNING_SEED, number, position), rate=settings.rate(number),
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class StainEvaluator:
+    """Distances of drawn from real stains every so many rounds, NaN between."""
+
+    denoiser: tf.keras.Model
+    stains: FederationStains
+    settings: StainModelSettings
+    studies: StainStudySettings
+    headline: str = "fd"
+    chosen_by: str = ""
+
+    def evaluate(self, trained: Trained) -> Metrics:
+        every = max(1, self.settings.diffusion_rounds // self.studies.fd_points)
+        if trained.number % every and not trained.last:
+            return dict.fromkeys(_METRICS, np.nan)
+        self.denoiser.set_weights(trained.weights)
+        return self.distances()
+
+    def distances(self) -> Metrics:
+        """Means and worst over clients."""
+        sources, moments = self.stains
+        numbers = np.repeat(np.arange(len(sources)), self.studies.fd_samples)
+        steps = self.settings.diffusion_steps
+        drawn = stain_model.sample_standardised(self.denoiser, numbers, LEARNING_SEED, steps)
         if not np.isfinite(drawn).all():
             raise UserError("the stain model draws numbers that are not finite: lower --diffusion-learning-rate")
-        sets = [drawn[numbers == place] for place in range(len(stocks))]
-        with ThreadPoolExecutor(len(stocks)) as pool:  # sites, if they are, work at the same time
-            found = list(pool.map(lambda stock, own: stock.distances(own, moments), stocks, sets))
+        by_client = [drawn[numbers == number] for number in range(len(sources))]
+        with ThreadPoolExecutor(len(sources)) as pool:  # sites, if they are, work at the same time
+            distances = list(pool.map(lambda source, vectors: source.distances(vectors, moments), sources, by_client))
         return {
-            "fd": float(np.mean([one.fd for one in found])),
-            "wd": float(np.mean([one.wd for one in found])),
-            "worst_fd": float(np.max([one.fd for one in found])),
+            "fd": float(np.mean([each["fd"] for each in distances])),
+            "wd": float(np.mean([each["wd"] for each in distances])),
+            "worst_fd": float(np.max([each["fd"] for each in distances])),
         }
 
-    def _round(self, block: str, clients: int, method: Denoising) -> tuple[tf.keras.Model, Round]:
-        key = (block, clients, method)
-        if key not in self._built:
-            schedule = ddpm.scaled(self._flags.diffusion_steps)
-            denoiser = stain_diffusion.build(block, clients=clients, schedule=schedule)
-            self._built[key] = denoiser, build_round(denoising_task(denoiser, stain_diffusion.NUMBERS), method)
-        return self._built[key]
+    def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
+        return {"fd": float(row["fd"])}

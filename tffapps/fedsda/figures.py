@@ -1,62 +1,53 @@
 """The figures of `results/fedsda/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 import pandas as pd
 
+from tffapps import Canvas, Record
 from tffapps.data.made import stacks
 from tffapps.fedsda.data import FEDERATION, Fold
-from tffapps.fedsda.diffusion import Learned
-from tffapps.fedsda.stains import Stains
-from tffapps.figures import Canvas
-
-if TYPE_CHECKING:
-    from tffapps.fedsda.runs import Record
+from tffapps.fedsda.diffusion import StainModel
+from tffapps.fedsda.quality import PictureQuality
+from tffapps.fedsda.tables import Results
 
 _DOTS = 200  # of each client in a scatter
 _SEED = 0
 
 
-def draw_all(
-    folder: pathlib.Path,
-    fold: Fold,
-    measured: Stains | None,
-    records: Sequence[Record],
-    stain_models: Sequence[Learned],
-    quality: dict[str, Any],
-    what_ran: dict[str, str],
-) -> None:
-    title = f"{what_ran['data']}, {what_ran['model']}, {what_ran['weights']}"
-    _areas(folder / "auroc.png", [record for record in records if record.fold == FEDERATION], title)
-    if stain_models:
-        _schedules(folder / "frechet.png", stain_models, what_ran["data"])
-    if stain_models and measured is not None:
-        _stains(folder / "stains.png", fold, measured, stain_models[0], what_ran["data"])
-    if quality:
-        _thumbnails(folder / "tsne.png", fold, quality, what_ran["data"])
-        _patches(folder / "patches.png", fold, quality, what_ran["data"])
+def draw_all(folder: pathlib.Path, results: Results) -> None:
+    """Every figure that there is something for."""
+    fold, data = results.fold, results.what_ran["data"]
+    title = f"{data}, {results.what_ran['model']}, {results.what_ran['weights']}"
+    _areas(folder / "auroc.png", [record for record in results.records if record["fold"] == FEDERATION], title)
+    if results.stain_models:
+        _schedules(folder / "frechet.png", results.stain_models, data)
+    if results.stain_models and results.stains is not None:
+        _stains(folder / "stains.png", fold.clients, results.stains, results.stain_models[0], data)
+    if results.quality:
+        _thumbnails(folder / "tsne.png", fold, results.quality, data)
+        _patches(folder / "patches.png", fold, results.quality, data)
 
 
 def _areas(path: pathlib.Path, records: Sequence[Record], title: str) -> None:
     """Figure 5: AUROC over rounds, means over seeds; methods on none and fedsda, and sides under the first method."""
-    first = records[0].method
+    first = records[0]["method"]
     panels = {
-        "methods": [record for record in records if record.side in ("none", "fedsda")],
-        f"sides, {first}": [record for record in records if record.method == first],
+        "methods": [record for record in records if record["side"] in ("none", "fedsda")],
+        f"sides, {first}": [record for record in records if record["method"] == first],
     }
     with Canvas(path, 1, 2, width=5, height=4, title=title) as canvas:
         for axes, (name, shown) in zip(canvas.axes[0], panels.items()):
             by_method = name == "methods"
-            kinds = list(dict.fromkeys(record.method if by_method else record.side for record in shown))
-            for method, side in dict.fromkeys((record.method, record.side) for record in shown):
-                lines = [r.rounds.auroc for r in shown if (r.method, r.side) == (method, side)]
-                mean = pd.concat(lines, axis=1).mean(axis=1)
+            lines: dict[tuple[str, str], list[pd.Series]] = {}
+            for record in shown:
+                lines.setdefault((record["method"], record["side"]), []).append(record.rounds.auroc)
+            kinds = list(dict.fromkeys(method if by_method else side for method, side in lines))
+            for (method, side), areas in lines.items():
+                mean = pd.concat(areas, axis=1).mean(axis=1)
                 colour = f"C{kinds.index(method if by_method else side)}"
                 dashed = "--" if by_method and side == "none" else "-"
                 label = f"{method}, {side}" if by_method else side
@@ -66,31 +57,31 @@ def _areas(path: pathlib.Path, records: Sequence[Record], title: str) -> None:
             axes.legend(fontsize=7, frameon=False)
 
 
-def _schedules(path: pathlib.Path, stain_models: Sequence[Learned], title: str) -> None:
+def _schedules(path: pathlib.Path, stain_models: Sequence[StainModel], title: str) -> None:
     """Figure 7: the distance of drawn from real stains over rounds, for each number of local epochs."""
     with Canvas(path, width=6, height=4, title=f"Fréchet distance of drawn from real stains, {title}") as canvas:
         axes = canvas.axes[0, 0]
-        for learned in stain_models:
-            if learned.block == stain_models[0].block:
-                line = learned.rounds[["round", "fd"]].dropna()
-                axes.plot(line["round"], line.fd, marker="o", markersize=3, label=f"{learned.epochs} local epochs")
+        for record in (model.record for model in stain_models):
+            if record["block"] == stain_models[0].record["block"]:
+                line = record.rounds[["round", "fd"]].dropna()
+                axes.plot(line["round"], line.fd, marker="o", markersize=3, label=f"{record['epochs']} local epochs")
         axes.set(xlabel="round", ylabel="Fréchet distance", xscale="log", yscale="log")
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
 
 
-def _stains(path: pathlib.Path, fold: Fold, measured: Stains, learned: Learned, title: str) -> None:
+def _stains(
+    path: pathlib.Path, clients: Sequence[str], measured: Sequence[np.ndarray], model: StainModel, title: str
+) -> None:
     """Figures 14 to 16: every client's stains, measured (above) and drawn (below), in red and blue."""
-    real = measured.by_client(fold.train, fold.clients)
-    numbers = np.repeat(np.arange(len(real)), _DOTS)
-    drawn = learned.model.draw(numbers, _SEED)
+    numbers = np.repeat(np.arange(len(clients)), _DOTS)
+    drawn = model.draw(numbers, _SEED)
+    kinds = {"measured": measured, "drawn": [drawn[numbers == number] for number in range(len(clients))]}
     with Canvas(path, 2, 2, width=4, height=3.4, title=f"stain matrices, {title}") as canvas:
-        for row, (kind, sets) in enumerate(
-            (("measured", real), ("drawn", [drawn[numbers == number] for number in range(len(real))]))
-        ):
+        for row, (kind, by_client) in enumerate(kinds.items()):
             for column, name in enumerate(("haematoxylin", "eosin")):
                 axes = canvas.axes[row, column]
-                for client, matrices in zip(fold.clients, sets):
+                for client, matrices in zip(clients, by_client):
                     axes.scatter(matrices[:_DOTS, 0, column], matrices[:_DOTS, 2, column], s=4, alpha=0.6, label=client)
                 axes.set(title=f"{name}, {kind}", xlabel="red", ylabel="blue")
         for column in range(2):  # drawn stains in the frame of the measured ones
@@ -99,48 +90,49 @@ def _stains(path: pathlib.Path, fold: Fold, measured: Stains, learned: Learned, 
         canvas.axes[0, 1].legend(fontsize=7, frameon=False)
 
 
-def _thumbnails(path: pathlib.Path, fold: Fold, quality: dict[str, Any], title: str) -> None:
+def _thumbnails(path: pathlib.Path, fold: Fold, quality: PictureQuality, title: str) -> None:
     """Figure 6: the clients' images under each side, t-SNE of small thumbnails; together, so that axes are the same."""
     from sklearn.manifold import TSNE
 
-    sides = list(quality["sided"])
+    sides = list(quality.aligned)
     sets = []
     for side in sides:
-        train = quality["sided"][side].train
+        train = quality.aligned[side].train
         for client in fold.clients:
             rows = train[train.client == client]
             paths = list(rows.path.sample(min(len(rows), _DOTS // 2), random_state=_SEED))
             small = [
                 cv2.resize(image, (4, 4), interpolation=cv2.INTER_AREA)
-                for _, x in stacks(paths, rejects={})
-                for image in x
+                for _, images in stacks(paths, rejects={})
+                for image in images
             ]
             sets.append(np.stack(small).reshape(len(small), -1).astype(np.float32) / 255)
     together = np.concatenate(sets)
     perplexity = min(30.0, (len(together) - 1) / 3)
-    places = TSNE(perplexity=perplexity, init="pca", random_state=_SEED).fit_transform(together)
-    parts = np.split(places, np.cumsum([len(part) for part in sets])[:-1])
+    points = TSNE(perplexity=perplexity, init="pca", random_state=_SEED).fit_transform(together)
+    parts = np.split(points, np.cumsum([len(part) for part in sets])[:-1])
     with Canvas(path, 1, len(sides), width=3.2, height=3.2, title=f"t-SNE of 4×4 thumbnails, {title}") as canvas:
         for column, side in enumerate(sides):
             axes = canvas.axes[0, column]
             for number, client in enumerate(fold.clients):
-                axes.scatter(*parts[column * len(fold.clients) + number].T, s=6, alpha=0.7, label=client)
+                part = parts[column * len(fold.clients) + number]
+                axes.scatter(part[:, 0], part[:, 1], s=6, alpha=0.7, label=client)
             axes.set(title=side, xticks=[], yticks=[])
-            axes.set(xlim=(places[:, 0].min(), places[:, 0].max()), ylim=(places[:, 1].min(), places[:, 1].max()))
+            axes.set(xlim=(points[:, 0].min(), points[:, 0].max()), ylim=(points[:, 1].min(), points[:, 1].max()))
         canvas.axes[0, 0].legend(fontsize=7, frameon=False)
 
 
-def _patches(path: pathlib.Path, fold: Fold, quality: dict[str, Any], title: str) -> None:
+def _patches(path: pathlib.Path, fold: Fold, quality: PictureQuality, title: str) -> None:
     """Figures 17 and 18: two patches of each client, a row for each side."""
-    sides = list(quality["sided"])
-    first = quality["sided"][sides[0]].train
+    sides = list(quality.aligned)
+    first = quality.aligned[sides[0]].train
     shown = [(client, source) for client in fold.clients for source in first.source[first.client == client].iloc[:2]]
     with Canvas(path, len(sides), len(shown), width=1.2, height=1.25, title=title) as canvas:
         for row, side in enumerate(sides):
-            made = quality["sided"][side].train.drop_duplicates("source").set_index("source").path
+            made = quality.aligned[side].train.drop_duplicates("source").set_index("source").path
             for column, (client, source) in enumerate(shown):
                 axes = canvas.axes[row, column]
-                (_, images), *_ = list(stacks([made[source]], rejects={}))
+                _, images = next(stacks([made[source]], rejects={}))
                 axes.imshow(images[0])
                 axes.set(xticks=[], yticks=[])
                 if row == 0:

@@ -1,7 +1,5 @@
 """What the FedSDA paper reports, for the columns beside ours; areas as shares, not percent."""
 
-from __future__ import annotations
-
 # Table 1, on CAMELYON17: Fréchet distance of drawn from real stains.
 FD = {"mlp": 18.91, "transformer": 0.40}
 

@@ -1,7 +1,5 @@
 """How well a client's patches come apart into stains and densities: the rows of `separation.csv`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,21 +18,21 @@ _RECONSTRUCTED = 200  # patches of each client that are separated and composed a
 
 def row(table: pd.DataFrame, measured: Stains, settings: StainSettings, truth: pd.DataFrame | None = None) -> dict:
     """How many of a client's patches could be separated, how well they come back, and how far from the `truth`."""
-    own = measured.rows(table)
-    found: dict[str, Any] = {
-        "patches": len(own), "separated": int(measured.ok[own].sum()), "not_separated": measured.kinds(own),
+    rows = measured.rows(table)
+    values: dict[str, Any] = {
+        "patches": len(rows), "separated": int(measured.ok[rows].sum()), "not_separated": measured.kinds(rows),
     }  # fmt: skip
-    good = table[measured.ok[own]]
+    good = table[measured.ok[rows]]
     if truth is not None:
         true = tissue.as_matrices(truth.loc[good.path])
-        found |= dict(zip(("h_degrees", "e_degrees"), np.nanmedian(_angles(measured.of(table), true), axis=0)))
-    found["reconstruction_ssim"] = _reconstruction(list(good.path[:_RECONSTRUCTED]), settings)
-    return found | {"method": settings.method, "lambda": settings.lambda_matrix}
+        values |= dict(zip(("h_degrees", "e_degrees"), np.nanmedian(_angles(measured.of(table), true), axis=0)))
+    values["reconstruction_ssim"] = _reconstruction(list(good.path[:_RECONSTRUCTED]), settings)
+    return values | {"method": settings.method, "lambda": settings.lambda_matrix}
 
 
-def _angles(found: np.ndarray, true: np.ndarray) -> np.ndarray:
+def _angles(measured: np.ndarray, true: np.ndarray) -> np.ndarray:
     """Degrees (n, 2) between the columns."""
-    cosines = (found * true).sum(axis=1) / np.linalg.norm(true, axis=1)
+    cosines = (measured * true).sum(axis=1) / np.linalg.norm(true, axis=1)
     return np.degrees(np.arccos(np.clip(cosines, -1, 1)))
 
 
@@ -42,6 +40,6 @@ def _reconstruction(paths: list[str], separation: StainSettings) -> float:
     """Mean SSIM of patches composed from their own stains and densities."""
     similar: list[float] = []
     for _, images in stacks(paths, rejects={}):
-        found = stain.separate(images, separation)
-        similar += ssim(images, stain.compose(found.matrices, found.densities)).tolist()
+        parts = stain.separate(images, separation)
+        similar += ssim(images, stain.compose(parts.matrices, parts.densities)).tolist()
     return float(np.mean(similar)) if similar else float("nan")

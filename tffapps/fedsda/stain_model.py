@@ -6,8 +6,6 @@
 Only sums and denoisers' weights leave a client; a stain matrix is six numbers of a patch and shows none of its tissue.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,9 +1,8 @@
 """Stain matrices as the vectors that the stain model learns: plain NumPy, for sites that prepare theirs."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from tffapps.evaluation.distances import frechet_distance, matrix_wasserstein
 from tffapps.federated.moments import Moments
 
 NUMBERS = 6  # of a stain matrix
@@ -25,3 +24,9 @@ def standardised(matrices: np.ndarray, moments: Moments) -> np.ndarray:
 
 def scale(moments: Moments) -> np.ndarray:
     return np.where(moments.std > _FLAT, moments.std, 1.0)
+
+
+def distances(drawn: np.ndarray, matrices: np.ndarray, moments: Moments) -> dict[str, float]:
+    """fd and wd of standardised vectors (m, 6) that were drawn from matrices (n, 3, 2), in the units of the former."""
+    real = standardised(matrices, moments)
+    return {"fd": frechet_distance(drawn, real), "wd": matrix_wasserstein(drawn, real)}

@@ -1,110 +1,92 @@
 """The tables of `results/fedsda/`, the paper's own values beside ours."""
 
-from __future__ import annotations
-
+import dataclasses
 import pathlib
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from models import stain_diffusion
+from tffapps import Pool, Record, over_seeds, with_paper, write_table
 from tffapps.data import wilds
 from tffapps.fedsda import METRICS, paper
-from tffapps.fedsda.data import FEDERATION, Pool
-from tffapps.fedsda.diffusion import Learned
-from tffapps.fedsda.stains import Stains
-from tffapps.files import short
-from tffapps.results import over_seeds, write_table
-
-if TYPE_CHECKING:
-    from tffapps.fedsda.runs import Record
+from tffapps.fedsda.data import FEDERATION, Fold
+from tffapps.fedsda.diffusion import StainModel
+from tffapps.fedsda.quality import PictureQuality
 
 
-def say_unmeasured(measured: Stains, folder: pathlib.Path) -> None:
-    """Lists the patches whose stains could not be measured: they stay as they are."""
-    bad = np.flatnonzero(~measured.ok)
-    rows = [(short(measured.paths[row]), measured.reasons[row]) for row in bad]
-    write_table(folder / "unmeasured.csv", pd.DataFrame(rows, columns=["path", "reason"]))
-    if len(bad):
-        print(
-            f"{len(bad)} of {len(measured.paths)} training patches keep their stains ({measured.kinds(bad)}); "
-            f"listed in {folder / 'unmeasured.csv'}",
-            file=sys.stderr,
-        )
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What a command has found: its tables and figures are made of it."""
+
+    pool: Pool
+    fold: Fold  # the whole federation
+    records: Sequence[Record]  # of classifiers, with the labels method, side, fold and seed
+    separation: Sequence[Mapping[str, Any]]  # a row for each client
+    stain_models: Sequence[StainModel]  # the one that is used first; none without the side fedsda
+    between: Sequence[float]  # distances between clients' stains, every two
+    stains: Sequence[np.ndarray] | None  # each client's matrices, where they may be seen here
+    quality: PictureQuality | None  # of the sides, where there are several and their images are here
+    what_ran: Mapping[str, str]  # data, profile, weights, model
 
 
-def write_all(
-    folder: pathlib.Path,
-    pool: Pool,
-    separation: Sequence[dict[str, Any]],
-    records: Sequence[Record],
-    stain_models: Sequence[Learned],
-    between: Sequence[float],
-    quality: dict[str, Any],
-    what_ran: dict[str, str],
-) -> None:
-    """`separation` has a row for each client, `between` the distances between clients' stains, every two."""
-    scores = _scores(records)
+def write_all(folder: pathlib.Path, results: Results) -> None:
+    """Every table that there is something for; prints the scores."""
+    what_ran = results.what_ran
+    data = {"data": what_ran["data"]}
+    scores = scores_of(results.records)
     everyone = scores[scores.fold == FEDERATION].drop(columns="fold")
-    write_table(folder / "data.csv", wilds.distribution(pool.table), data=what_ran["data"])
-    write_table(folder / "separation.csv", pd.DataFrame(separation), data=what_ran["data"])
+    left_out = scores[scores.fold != FEDERATION].rename(columns={"fold": "left_out"})
+    write_table(folder / "data.csv", wilds.distribution(results.pool.table), **data)
+    write_table(folder / "separation.csv", pd.DataFrame(results.separation), **data)
     write_table(folder / "table2_optimisers.csv", table2(everyone), **what_ran)
-    if quality:
-        write_table(folder / "table3_alignment.csv", table3(everyone, quality), **what_ran)
-    if stain_models:
-        about = {name: what_ran[name] for name in ("data", "profile")}
-        write_table(folder / "table1_diffusion.csv", table1(stain_models, between), **about)
-        write_table(folder / "rounds_vs_epochs.csv", rounds_vs_epochs(stain_models), **about)
-    if (scores.fold != FEDERATION).any():
-        left_out = scores[scores.fold != FEDERATION].rename(columns={"fold": "left_out"})
+    if results.quality:
+        write_table(folder / "table3_alignment.csv", table3(everyone, results.quality), **what_ran)
+    if results.stain_models:
+        about = {**data, "profile": what_ran["profile"]}
+        write_table(folder / "table1_diffusion.csv", table1(results.stain_models, results.between), **about)
+        write_table(folder / "rounds_vs_epochs.csv", rounds_vs_epochs(results.stain_models), **about)
+    if len(left_out):
         write_table(folder / "left_out.csv", left_out, **what_ran)
     shown = everyone[["method", "side", "auroc", "auroc_std", "auprc", "accuracy", "seeds"]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
 
 
-def _scores(records: Sequence[Record]) -> pd.DataFrame:
-    rows = [
-        {"fold": r.fold, "method": r.method, "side": r.side, "seed": r.seed, **r.rounds.iloc[-1][list(METRICS)]}
-        for r in records
-    ]
-    table = over_seeds(pd.DataFrame(rows), ["fold", "method", "side"], METRICS)
-    return table.assign(rounds=len(records[0].rounds))
+def scores_of(records: Sequence[Record]) -> pd.DataFrame:
+    """The last round's, over seeds."""
+    rows = pd.DataFrame([{**record.labels, **record.summary} for record in records])
+    return over_seeds(rows, ["fold", "method", "side"], METRICS).assign(rounds=len(records[0].rounds))
 
 
-def table1(stain_models: Sequence[Learned], between: Sequence[float]) -> pd.DataFrame:
+def table1(stain_models: Sequence[StainModel], between: Sequence[float]) -> pd.DataFrame:
     """Denoisers. Distances are in units of the federation's standard deviations; the paper does not say its unit."""
-    rows: list[dict[str, Any]] = []
-    for learned in stain_models:
-        if learned.block in [row["block"] for row in rows]:
-            continue  # another schedule of the same
-        last = learned.rounds.iloc[-1]
-        transformer = learned.block == "transformer"
-        rows.append(
-            {
-                "block": learned.block, "hidden": stain_diffusion.WIDTH,
-                "heads": stain_diffusion.HEADS if transformer else None,
-                "parameters": learned.model.denoiser.count_params(), "clients": len(learned.model.clients),
-                "rounds": int(last["round"]), "epochs": learned.epochs,
-                "fd": last.fd, "worst_client_fd": last.worst_fd, "wd": last.wd,
-                "fd_between_clients": float(np.mean(between)) if len(between) else None,
-                "fd_between_nearest": float(np.min(between)) if len(between) else None,
-                "paper_fd": paper.FD[learned.block],
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows).astype({"heads": "Int64"})
+    rows: dict[str, dict[str, Any]] = {}
+    for model in stain_models:
+        block, last = model.record["block"], model.record.rounds.iloc[-1]
+        row = {
+            "block": block, "hidden": stain_diffusion.WIDTH,
+            "heads": stain_diffusion.HEADS if block == "transformer" else None,
+            "parameters": model.denoiser.count_params(), "clients": model.clients,
+            "rounds": int(last["round"]), "epochs": model.record["epochs"],
+            "fd": last.fd, "worst_client_fd": last.worst_fd, "wd": last.wd,
+            "fd_between_clients": float(np.mean(between)) if len(between) else None,
+            "fd_between_nearest": float(np.min(between)) if len(between) else None,
+            "paper_fd": paper.FD[block],
+        }  # fmt: skip
+        rows.setdefault(block, row)  # later ones are other schedules of the same
+    return pd.DataFrame(rows.values()).astype({"heads": "Int64"})
 
 
-def rounds_vs_epochs(stain_models: Sequence[Learned]) -> pd.DataFrame:
+def rounds_vs_epochs(stain_models: Sequence[StainModel]) -> pd.DataFrame:
     """Figure 7: where the distance was measured along each schedule of the first block."""
-    first = stain_models[0].block
+    first = stain_models[0].record["block"]
     parts = [
-        learned.rounds[["round", "fd", "wd"]].dropna().assign(local_epochs=learned.epochs)
-        for learned in stain_models
-        if learned.block == first
+        model.record.rounds[["round", "fd", "wd"]].dropna().assign(local_epochs=model.record["epochs"])
+        for model in stain_models
+        if model.record["block"] == first
     ]
     table = pd.concat(parts, ignore_index=True)
     table["epochs_in_all"] = table["round"] * table.local_epochs
@@ -113,23 +95,21 @@ def rounds_vs_epochs(stain_models: Sequence[Learned]) -> pd.DataFrame:
 
 def table2(scores: pd.DataFrame) -> pd.DataFrame:
     """Methods before and after FedSDA."""
-    table = scores[scores.side.isin(("none", "fedsda"))]
-    return _with_areas(table)
+    return _with_areas(scores[scores.side.isin(("none", "fedsda"))])
 
 
-def table3(scores: pd.DataFrame, quality: dict[str, Any]) -> pd.DataFrame:
-    """Sides under FedAvg (or whatever else was run), with what they do to pictures."""
+def table3(scores: pd.DataFrame, quality: PictureQuality) -> pd.DataFrame:
+    """Alignments under FedAvg (or whatever else was run), with what they do to pictures."""
     first = "fedavg" if (scores.method == "fedavg").any() else scores.method.iloc[0]
-    table = _with_areas(scores[(scores.method == first)])
-    for place, name in enumerate(("ssim", "fid", "kid", "wd")):
-        table[name] = [quality["scores"][side][name] for side in table.side]
-        table[f"paper_{name}"] = [paper.QUALITY[side][place] for side in table.side]
-    return table.assign(features=quality["label"])
+    table = _with_areas(scores[scores.method == first])
+    for column, name in enumerate(("ssim", "fid", "kid", "wd")):
+        table[name] = [quality.scores[side][name] for side in table.side]
+        table[f"paper_{name}"] = [paper.QUALITY[side][column] for side in table.side]
+    return table.assign(features=quality.features)
 
 
 def _with_areas(table: pd.DataFrame) -> pd.DataFrame:
-    table = table.copy()
-    for place, name in enumerate(("paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc")):
-        keys = zip(table.method, table.side)
-        table[name] = [paper.AREAS[key][place] if key in paper.AREAS else None for key in keys]
+    for column, name in enumerate(("paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc")):
+        areas = {pair: values[column] for pair, values in paper.AREAS.items()}
+        table = with_paper(table, areas, ["method", "side"], name)
     return table

@@ -12,60 +12,90 @@ Pictures are divided by artist, but where a manifest says whose they are (client
 clients are sites: then --data is the public pictures, and a site's classes are the artists it has.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES
-from tffapps import cli
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedproto import FedProto
+from tffapps import Aggregation, App, setting
 from tffapps.federated.fedprox import FedProx
-from tffapps.federated.fedstyle import FedStyle
-from tffapps.federated.fpl import FPL
-from tffapps.settings import pick, setting
+from tffapps.federated.methods import EMBEDDING_METHODS
 
 METHODS = ("local", "fedavg", "fedprox", "fedproto", "fpl", "fedstyle")
 STUDIES = ("scalability", "ablation", "heterogeneity", "cloaking")
+COMPARISON = "comparison"  # how the runs beside all studies are called
 METRICS = ("accuracy", "macro_f1")
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class FedStyleSettings:
+    """Of every run. How many artists take part is one of its labels; the last rounds are chosen for the tables."""
+
     model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
     size: int = setting(224, "pictures are resized to this many pixels on a side", least=16)
     head: str = setting("gap", "global average pooling, or flatten and 256 units", choices=HEADS)
     freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
     rounds: int = setting(100, "rounds (paper)", least=1)
-    epochs: int = setting(5, "local epochs a round (paper)", least=1)
-    public_epochs: int = setting(5, "the server's epochs a round on the public pictures, local's too", least=1)
     batch: int = setting(32, "pictures a batch (paper)", least=1)
-    last_rounds: int = setting(10, "scores are means over this many last rounds (paper)", least=1)
-    artists: int = setting(18, "the first so many artists take part (paper); 0: all", least=0)
+    last_rounds: int = setting(10, "scores are means over this many last rounds (paper)", least=1, in_key=False)
+    artists: int = setting(18, "the first so many artists take part (paper); 0: all", least=0, in_key=False)
 
 
 @dataclasses.dataclass(frozen=True)
-class StudyFlags:
-    """What is looked at beside the comparison, and the stand-in."""
+class FedStyleClientSettings:
+    """Where artists train."""
 
-    studies: tuple[str, ...] = setting(STUDIES, f"which of {', '.join(STUDIES)}; none", metavar="A,B")
-    study_seeds: int = setting(0, "so many of the seeds in studies; 0: all", least=0)
-    scalability: tuple[int, ...] = setting((20, 22, 24, 26), "numbers of artists (paper)", metavar="20,22", least=2)
-    alphas: tuple[float, ...] = setting((1.0, 0.1), "of the Dirichlet distributions", metavar="1,0.1", above=0)
-    cloaked: tuple[float, ...] = setting(
-        (0.0, 0.25, 0.5, 0.75, 1.0), "shares of training pictures that are cloaked", metavar="0,0.5", least=0, most=1
+    epochs: int = setting(5, "local epochs a round (paper)", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FedStylePublicSettings:
+    """Where the public pictures are trained on."""
+
+    public_epochs: int = setting(5, "the server's epochs a round on the public pictures, local's too", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FedStyleStudySettings:
+    """What is looked at beside the comparison: labels of runs, and how pictures are dealt out in them."""
+
+    studies: tuple[str, ...] = setting(STUDIES, f"which of {', '.join(STUDIES)}; none", metavar="A,B", in_key=False)
+    study_seeds: int = setting(0, "so many of the seeds in studies; 0: all", least=0, in_key=False)
+    scalability: tuple[int, ...] = setting(
+        (20, 22, 24, 26), "numbers of artists (paper)", metavar="20,22", least=2, in_key=False
     )
+    alphas: tuple[float, ...] = setting(
+        (1.0, 0.1), "of the Dirichlet distributions", metavar="1,0.1", above=0, in_key=False
+    )
+    cloaked: tuple[float, ...] = setting(
+        (0.0, 0.25, 0.5, 0.75, 1.0),
+        "shares of training pictures that are cloaked",
+        metavar="0,0.5",
+        least=0,
+        most=1,
+        in_key=False,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedStyleCloakSettings:
+    """Of runs on cloaked pictures. These have a fingerprint, which the weights of the cloak's network change too."""
+
     cloak_artists: int = setting(5, "artists whose pictures are cloaked (paper)", least=2)
     cloak_pictures: int = setting(40, "pictures of each of them (paper)", least=2)
     cloak_epsilon: int = setting(8, "grey levels that a cloak may move a pixel", least=0, most=255)
     cloak_steps: int = setting(20, "steps of making a cloak", least=1)
-    vgg_weights: str = setting("random", "of the cloak's VGG-19", metavar="imagenet|random|FILE")
+    vgg_weights: str = setting("random", "of the cloak's VGG-19", metavar="imagenet|random|FILE", in_key=False)
     vgg_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
-    standin_artists: int = setting(26, "stand-in: artists", least=2)
-    standin_pictures: int = setting(60, "stand-in: pictures of each", least=5)
-    standin_size: int = setting(128, "stand-in: pixels on a side", least=32)
-    standin_close: int = setting(2, "stand-in: pairs of artists with the same palette", least=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class FedStyleStandinSettings:
+    """Of the pictures that are painted where none are given: their fingerprint is in a run's key."""
+
+    standin_artists: int = setting(26, "stand-in: artists", least=2, in_key=False)
+    standin_pictures: int = setting(60, "stand-in: pictures of each", least=5, in_key=False)
+    standin_size: int = setting(128, "stand-in: pixels on a side", least=32, in_key=False)
+    standin_close: int = setting(2, "stand-in: pairs of artists with the same palette", least=0, in_key=False)
 
 
 PROFILES: dict[str, dict[str, Any]] = {
@@ -126,25 +156,27 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-def work(values: dict[str, Any]) -> None:
-    from tffapps.fedstyle import runs  # imports TensorFlow
-
-    runs.run_all(values)
-
-
-APP = cli.App(
+APP = App(
     name="fedstyle",
+    package=__name__,
+    summary="which artist made this picture; every client is one artist",
     description="Which artist made this picture: FedStyle and its rivals, every client one artist. "
     "With a trained model: python -m tffapps.fedstyle query PICTURE…",
-    settings=(Settings, StudyFlags, Aggregation, FedProx, FedProto, FPL, FedStyle),
+    settings=(
+        FedStyleSettings,
+        FedStyleClientSettings,
+        FedStylePublicSettings,
+        FedStyleStudySettings,
+        FedStyleCloakSettings,
+        FedStyleStandinSettings,
+        Aggregation,
+        FedProx,
+        *EMBEDDING_METHODS.values(),
+    ),
     profiles=PROFILES,
     methods=METHODS,
-    work=work,
     narrowed=(("study", "studies"),),
+    commands=("query",),
     not_across_sites={},
     server_has_data=True,
 )
-
-
-def settings_of(values: dict[str, Any]) -> Settings:
-    return pick(Settings, values)

@@ -1,15 +1,11 @@
 """What the global model says about pictures: artists ranked by probability, and how near their styles are."""
 
-from __future__ import annotations
-
 import dataclasses
-import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from tffapps.fedstyle import global_model
 from tffapps.fedstyle.data import Federation
 from tffapps.fedstyle.global_model import GlobalModel
 
@@ -19,6 +15,8 @@ _BATCH = 32
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
+    """One row a picture."""
+
     model: GlobalModel
     paths: list[str]
     probabilities: np.ndarray  # (pictures, artists)
@@ -26,7 +24,7 @@ class Answers:
     known: list[str]  # the right artist of each picture, "" where nobody says
 
     def ranking(self, by: str = "probability") -> np.ndarray:
-        """(pictures, artists): places of artists, the likeliest first."""
+        """(pictures, artists): positions of artists in the model's list, the likeliest first."""
         scores = self.probabilities if by == "probability" else np.nan_to_num(self.cosines, nan=-2.0)
         return np.argsort(-scores, axis=1, kind="stable")
 
@@ -34,23 +32,20 @@ class Answers:
         """picture, rank, artist, probability, cosine, and where known the right artist; `top` rows for each picture."""
         rows = [
             {
-                "picture": path, "rank": rank, "artist": self.model.artists[place],
-                "probability": self.probabilities[row, place], "cosine": self.cosines[row, place],
+                "picture": path, "rank": rank, "artist": self.model.artists[index],
+                "probability": self.probabilities[row, index], "cosine": self.cosines[row, index],
                 **({"right": self.known[row]} if any(self.known) else {}),
             }
             for (row, path), order in zip(enumerate(self.paths), self.ranking(by))
-            for rank, place in enumerate(order[:top], start=1)
+            for rank, index in enumerate(order[:top], start=1)
         ]  # fmt: skip
         return pd.DataFrame(rows)
 
     def right_ranks(self, by: str = "probability") -> np.ndarray:
         """Where the right artist came, from 1, for pictures whose artist is known to the model."""
-        places = {artist: place for place, artist in enumerate(self.model.artists)}
-        order = self.ranking(by)
-        return np.array(
-            [int(np.flatnonzero(order[row] == places[name])[0]) + 1 for row, name in enumerate(self.known)
-             if name in places]
-        )  # fmt: skip
+        ranks = np.argsort(self.ranking(by), axis=1) + 1  # (pictures, artists)
+        artists = self.model.artists
+        return np.array([ranks[row, artists.index(name)] for row, name in enumerate(self.known) if name in artists])
 
 
 def ask(model: GlobalModel, paths: Sequence[str], known: Sequence[str] | None = None) -> Answers:
@@ -64,15 +59,16 @@ def ask(model: GlobalModel, paths: Sequence[str], known: Sequence[str] | None = 
     reader = images.Reader((model.size, model.size), 3, images.formats_of(paths))
     batches = pipeline.of_files(paths, np.zeros(len(paths), np.int32), reader, batch=_BATCH, shuffle=False)
     run = tf.function(with_embedding(model.network), reduce_retracing=True)
-    parts = [run(pictures, training=False) for pictures, _ in batches]
-    vectors, probabilities = (np.concatenate([part[place].numpy() for part in parts]) for place in (0, 1))
+    pairs = [run(pictures, training=False) for pictures, _ in batches]
+    vectors = np.concatenate([embeddings.numpy() for embeddings, _ in pairs])
+    probabilities = np.concatenate([outputs.numpy() for _, outputs in pairs])
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True) * np.linalg.norm(model.styles, axis=1)
     cosines = np.divide(vectors @ model.styles.T, lengths, out=np.full_like(probabilities, np.nan), where=lengths > 0)
     cosines[:, model.there == 0] = np.nan
     return Answers(model, paths, probabilities, cosines, list(known) if known else [""] * len(paths))
 
 
-def of_test_pictures(folder: pathlib.Path, federation: Federation) -> Answers:
-    """The stored model asked about every test picture."""
-    rows = federation.part("test")
-    return ask(global_model.load(folder / global_model.FILE), list(rows.path), list(rows.label))
+def of_test_pictures(model: GlobalModel, federation: Federation) -> Answers:
+    """A model asked about every test picture."""
+    rows = federation.pool.part("test")
+    return ask(model, list(rows.path), list(rows.label))

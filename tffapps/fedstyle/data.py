@@ -1,23 +1,18 @@
 """Where the pictures come from, and the federations that are made of them.
 
-Across sites they are the public ones, the server's; `sites` adds the others, which are at the sites.
+Across sites they are the public ones, the server's; `placement` adds the others, which are at the sites.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import pathlib
-import sys
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tffapps.data import artists, manifest, painters, standin
-from tffapps.engine import addresses
-from tffapps.errors import UserError
+from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
+from tffapps.data import artists, layouts, made, manifest, painters, standin
+from tffapps.fedstyle import FedStyleSettings, FedStyleStandinSettings, FedStyleStudySettings
 
-CACHE = pathlib.Path("data") / "cache"
 SINGLE = "single"  # one artist, one client
 GIVEN = "given"  # the clients that a manifest names, or sites
 
@@ -26,78 +21,83 @@ GIVEN = "given"  # the clients that a manifest names, or sites
 class Federation:
     """Who trains on what. Classes are the artists, in natural order."""
 
-    name: str
-    table: pd.DataFrame  # path, label, client, split (train, public or test)
-    at_sites: bool = False  # all but the public pictures
+    name: str  # how the pictures are dealt out
+    pool: Pool  # the pictures of those who take part; splits are train, public and test
+    key: str  # tells it from all others of the same pictures, number of artists and seed
 
     @property
-    def classes(self) -> list[str]:
-        return manifest.classes(self.table)
-
-    @property
-    def clients(self) -> list[str]:
-        return sorted(set(self.part("train").client), key=manifest.natural_key)
+    def artists(self) -> int:
+        return len(self.pool.classes)
 
     @property
     def dealt(self) -> str:
         """How tables call the comparison's federation among others."""
         return {SINGLE: "one artist each", GIVEN: "as given"}.get(self.name, self.name)
 
-    def part(self, split: str) -> pd.DataFrame:
-        return self.table[self.table.split == split]
-
     @property
     def shown(self) -> pd.DataFrame:
         """Pictures for a figure: they have to be here."""
-        return self.part("public" if self.at_sites else "train")
-
-    def codes(self, rows: pd.DataFrame) -> np.ndarray:
-        places = {label: place for place, label in enumerate(self.classes)}
-        return np.array([places[label] for label in rows.label], np.int32)
+        return self.pool.part("public" if self.pool.at_sites else "train")
 
 
-@dataclasses.dataclass(frozen=True)
-class Pool:
-    """All artists."""
-
-    name: str  # for the tables
-    table: pd.DataFrame
-    key: str  # changes with any picture
-    formats: tuple[str, ...]  # of the pictures
-    given: bool = False  # whether clients are as the data names them, and not one for each artist
-    at_sites: bool = False  # all but the public pictures
-
-    def federation(self, count: int) -> Federation:
-        """The first `count` artists, each a client if it is not said otherwise; 0: all."""
-        table = artists.artists(self.table, count) if count else self.table
-        return Federation(GIVEN if self.given else SINGLE, table, self.at_sites)
-
-    def dealt(self, count: int, kind: str, alpha: float, seed: int) -> Federation:
-        """The same pictures and as many clients, dealt out otherwise."""
-        federation = self.federation(count)
-        if kind == SINGLE:
-            return federation
-        table = artists.heterogeneous(federation.table, kind, len(federation.classes), alpha, seed)
-        return Federation(f"{kind} {alpha:g}" if kind == "dirichlet" else kind, table)
+def with_table(pool: Pool, table: pd.DataFrame) -> Pool:
+    """The same with other rows, of perhaps fewer artists."""
+    return dataclasses.replace(pool, table=table, classes=manifest.classes(table))
 
 
-def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
+def federation(pool: Pool, count: int) -> Federation:
+    """The first `count` artists, each a client if it is not said otherwise; 0: all."""
+    name = GIVEN if pool.given else SINGLE
+    return Federation(name, with_table(pool, artists.artists(pool.table, count)) if count else pool, name)
+
+
+def dealt(pool: Pool, count: int, kind: str, alpha: float, seed: int) -> Federation:
+    """The same pictures and as many clients as artists, dealt out otherwise: see `artists.heterogeneous`."""
+    plain = federation(pool, count)
+    table = artists.heterogeneous(plain.pool.table, kind, plain.artists, alpha, seed)
+    name = f"{kind} {alpha:g}" if kind == "dirichlet" else kind
+    return Federation(name, with_table(pool, table), f"{kind} {alpha}")
+
+
+def load(flags: Flags) -> Pool:
     """All pictures, or across sites the public ones."""
     from tffapps.data.images import formats_of  # imports TensorFlow
-    from tffapps.data.unreadable import leave_out
+    from tffapps.data.unreadable import readable
 
-    across = bool(addresses(values["engine"]))
-    name, source = _source(values)
-    table, notes = artists.read_public(source) if across else artists.read(source)
-    table = leave_out(table, results / "rejected.csv", "pictures")
-    for note in dict.fromkeys([*notes, *([] if across else artists.few(table))]):
-        print(note, file=sys.stderr)
+    across = flags[Common].across_sites
+    source = pathlib.Path(flags[Common].data) if flags[Common].data else _painted(flags[FedStyleStandinSettings])
+    notes: list[str] = []
+    table = layouts.read(source, ("artists",), notes, public=across)
+    table, rejected = readable(table, "pictures")
     if not across:
+        notes += artists.few(table)
         check(table, f"--data {source}")
-    elif table.empty:
-        raise UserError(f"--data {source}: none of the public pictures can be read")
-    given = across or artists.is_manifest(source)
-    return Pool(name, table, manifest.fingerprint(table), formats_of(table.path), given)
+    name = source.stem if artists.is_manifest(source) else source.resolve().name
+    return Pool(
+        STANDIN if standin.is_standin(source) else name, table, manifest.classes(table), manifest.fingerprint(table),
+        formats_of(table.path), given=across or artists.is_manifest(source), noun="pictures",
+        notes=tuple(dict.fromkeys(notes)), rejected=rejected,
+    )  # fmt: skip
+
+
+def pictures_of(paths: list[str]) -> dict[int, np.ndarray]:
+    """Those that can be read, by position: uint8 (height, width, 3)."""
+    stacks = made.stacks(paths, rejects={})
+    return {position: image for positions, images in stacks for position, image in zip(positions, images)}
+
+
+def look(flags: Flags) -> Pool:
+    """What a run would find in --data; are there as many artists as it asks for?"""
+    pool, studies = load(flags), flags[FedStyleStudySettings]
+    asked = [("artists", flags[FedStyleSettings].artists)]
+    if "scalability" in studies.studies:
+        asked += [("scalability", count) for count in studies.scalability]
+    for flag, count in asked:
+        try:
+            federation(pool, count)
+        except UserError as error:
+            raise UserError(f"--{flag}: {error}") from None
+    return pool
 
 
 def check(table: pd.DataFrame, source: str) -> None:
@@ -108,15 +108,8 @@ def check(table: pd.DataFrame, source: str) -> None:
         raise UserError(f"{source}: no picture is left to test with; give artists two or more each")
 
 
-def _source(values: dict[str, Any]) -> tuple[str, pathlib.Path]:
-    """The name of the data for the tables, and where it is; the stand-in is painted."""
-    if values["data"]:
-        source = pathlib.Path(values["data"])
-        name = source.stem if artists.is_manifest(source) else source.resolve().name
-        return "stand-in" if standin.is_standin(source) else name, source
-    count, pictures, size, close = (
-        values[f"standin_{what}"] for what in ("artists", "pictures", "size", "close")
-    )  # fmt: skip
-    source = pathlib.Path("data") / f"painters-{size}-{count}x{pictures}-{close}"
-    painters.write_painters(source, artists=count, images=pictures, size=size, close=close)
-    return "stand-in", source
+def _painted(settings: FedStyleStandinSettings) -> pathlib.Path:
+    count, pictures = settings.standin_artists, settings.standin_pictures
+    size, close = settings.standin_size, settings.standin_close
+    folder = data_folder() / f"painters-{size}-{count}x{pictures}-{close}"
+    return painters.write_painters(folder, artists=count, images=pictures, size=size, close=close)

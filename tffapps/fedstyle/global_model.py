@@ -19,10 +19,8 @@ import cv2
 import numpy as np
 
 from preprocessing.npz import DAMAGE
-from tffapps.data.made import stacks
-from tffapps.errors import UserError
-from tffapps.fedstyle.data import Federation
-from tffapps.files import replacing
+from tffapps import UserError, replacing
+from tffapps.fedstyle.data import Federation, pictures_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -47,14 +45,13 @@ class GlobalModel:
 def save(
     folder: pathlib.Path, network: tf.keras.Model, styles: Means, federation: Federation, about: dict[str, Any]
 ) -> None:
-    artists = federation.classes
-    public = federation.part("public")
+    """Writes it into a run's folder; `about` has the network, its size and its head."""
+    artists, public = federation.pool.classes, federation.pool.part("public")
     samples = np.full((len(artists), _SAMPLES, _SIDE, _SIDE, 3), 255, np.uint8)
-    for place, artist in enumerate(artists):
+    for index, artist in enumerate(artists):
         paths = list(public.path[public.label == artist][:_SAMPLES])
-        for places, images in stacks(paths, rejects={}):
-            for row, image in zip(places, images):
-                samples[place, row] = square(image, _SIDE)
+        for position, image in pictures_of(paths).items():
+            samples[index, position] = square(image, _SIDE)
     weights = {f"w{number}": value for number, value in enumerate(network.get_weights())}
     text = json.dumps({**about, "artists": artists}, sort_keys=True)
     with replacing(folder / FILE, "wb") as file:
@@ -64,13 +61,15 @@ def save(
         )  # fmt: skip
 
 
-def publish(run: pathlib.Path, folder: pathlib.Path) -> None:
-    """From a run's folder to where it is looked for."""
+def publish(run: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """From a run's folder to where it is looked for: the file there."""
     with open(run / FILE, "rb") as source, replacing(folder / FILE, "wb") as target:
         shutil.copyfileobj(source, target)
+    return folder / FILE
 
 
 def load(file: pathlib.Path) -> GlobalModel:
+    """A model from its file, which may be anything: a UserError then."""
     from models import classifiers
     from models.embedding import embedding_size
 
@@ -78,7 +77,7 @@ def load(file: pathlib.Path) -> GlobalModel:
         with np.load(file, allow_pickle=False) as content:
             about = json.loads(str(content["about"]))
             weights = [content[f"w{number}"] for number in range(sum(name[0] == "w" for name in content.files))]
-            styles, there, samples = (content[name] for name in ("styles", "there", "samples"))
+            styles, there, samples = content["styles"], content["there"], content["samples"]
         artists, size = [str(name) for name in about["artists"]], int(about["size"])
         count = len(artists)
         if not 0 < size <= _LARGEST:

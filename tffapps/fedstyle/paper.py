@@ -1,7 +1,5 @@
 """What the FedStyle paper reports, as shares: accuracy over the last 10 rounds, and accuracy and F1 of Table I."""
 
-from __future__ import annotations
-
 ARTISTSTYLE = {  # Fig. 3 and its text, 18 artists
     "fedstyle": 0.7512,
     "fedprox": 0.7276,

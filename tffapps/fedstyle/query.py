@@ -3,16 +3,13 @@
 Prints a table; writes OUT/queries.csv and contact sheets OUT/sheet-1.png, …
 """
 
-from __future__ import annotations
-
 import argparse
 import pathlib
 import sys
 from collections.abc import Sequence
 
 from preprocessing.parser import Parser
-from tffapps import cli
-from tffapps.errors import UserError
+from tffapps import UserError, cli
 
 NAME = "fedstyle query"
 

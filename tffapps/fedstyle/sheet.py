@@ -1,16 +1,14 @@
 """A contact sheet: each picture asked about, and beside it the artists it may be by, with some of their public work."""
 
-from __future__ import annotations
-
 import pathlib
 from typing import Any
 
 import numpy as np
 
-from tffapps.data.made import stacks
+from tffapps import replacing
 from tffapps.fedstyle.asked import Answers
+from tffapps.fedstyle.data import pictures_of
 from tffapps.fedstyle.global_model import square
-from tffapps.files import replacing
 
 ROWS = 8  # on a sheet
 _SIDE, _SAMPLE, _GAP, _MARGIN = 148, 64, 14, 32
@@ -48,38 +46,36 @@ def _page(answers: Answers, rows: range, top: int, by: str) -> Any:
         y = _MARGIN + 44 + line * row_height
         page.paste(Image.fromarray(pictures[line]), (_MARGIN, y))
         pen.text((_MARGIN, y + _SIDE + 5), _cut(pathlib.Path(answers.paths[row]).name, 20), _QUIET, font=_font(12))
-        for rank, place in enumerate(order[row]):
+        for rank, index in enumerate(order[row]):
             x = _MARGIN + _SIDE + 2 * _GAP + rank * (_CARD + 2 * _GAP)
-            _card(page, pen, answers, row, int(place), x, y)
+            _card(page, pen, answers, (row, int(index)), (x, y))
     return page
 
 
-def _card(page: Any, pen: Any, answers: Answers, row: int, place: int, x: int, y: int) -> None:
+def _card(page: Any, pen: Any, answers: Answers, cell: tuple[int, int], corner: tuple[int, int]) -> None:
+    """`cell`: the picture's row, and the artist's position in the model's list."""
     from PIL import Image
 
-    model = answers.model
-    right = answers.known[row] == model.artists[place]
+    (row, index), (x, y), model = cell, corner, answers.model
+    right = answers.known[row] == model.artists[index]
     box = (x - _GAP // 2, y, x + _CARD + _GAP // 2, y + _SIDE)
     pen.rounded_rectangle(box, 8, _CARDS, _RIGHT if right else _TRACK, 3 if right else 1)
-    for number, sample in enumerate(model.samples[place]):
+    for number, sample in enumerate(model.samples[index]):
         page.paste(Image.fromarray(sample), (x + number * (_SAMPLE + 4), y + 8))
     text_y = y + _SAMPLE + 16
-    pen.text((x, text_y), _cut(model.artists[place], 24), _RIGHT if right else _INK, font=_font(14, bold=True))
-    share = float(answers.probabilities[row, place])
+    pen.text((x, text_y), _cut(model.artists[index], 24), _RIGHT if right else _INK, font=_font(14, bold=True))
+    share = float(answers.probabilities[row, index])
     pen.rounded_rectangle((x, text_y + 24, x + _CARD, text_y + 32), 4, _TRACK)
     if share * _CARD >= 1:
         pen.rounded_rectangle((x, text_y + 24, x + max(8, share * _CARD), text_y + 32), 4, _RIGHT if right else _BAR)
-    cosine = answers.cosines[row, place]
+    cosine = answers.cosines[row, index]
     near = "" if np.isnan(cosine) else f"   style {cosine:.2f}"
     pen.text((x, text_y + 38), f"{share:.0%}{near}", _QUIET, font=_font(13))
 
 
 def _pictures(paths: list[str]) -> list[np.ndarray]:
-    found = [np.full((_SIDE, _SIDE, 3), 235, np.uint8)] * len(paths)
-    for places, images in stacks(paths, rejects={}):
-        for place, image in zip(places, images):
-            found[place] = square(image, _SIDE)
-    return found
+    blank, readable = np.full((_SIDE, _SIDE, 3), 235, np.uint8), pictures_of(paths)
+    return [square(readable.get(position, blank), _SIDE) for position in range(len(paths))]
 
 
 def _font(size: int, bold: bool = False) -> Any:

@@ -1,22 +1,17 @@
 """The tables of `results/fedstyle/`: means over the last rounds of every run, then over seeds."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tffapps import Record, over_seeds, with_paper, write_table
 from tffapps.data import artists
-from tffapps.fedstyle import METRICS, paper
+from tffapps.fedstyle import COMPARISON, METRICS, paper
 from tffapps.fedstyle.asked import RANKINGS, Answers
 from tffapps.fedstyle.data import Federation
-from tffapps.results import over_seeds, with_paper, write_table
-
-if TYPE_CHECKING:
-    from tffapps.fedstyle.runs import Record
 
 _TOP = 3  # artists that queries.csv names
 
@@ -24,56 +19,53 @@ _TOP = 3  # artists that queries.csv names
 def write_all(
     folder: pathlib.Path,
     federation: Federation,
-    records: Sequence[Record],
+    scores: pd.DataFrame,
     answers: Answers | None,
-    last: int,
     what_ran: dict[str, str],
 ) -> None:
-    scores = scores_of(records, last)
-    write_table(folder / "data.csv", artists.distribution(federation.table), data=what_ran["data"])
-    found = {
+    """`scores` as `scores_of` has them; `answers`: of the model about every test picture, if it was asked."""
+    write_table(folder / "data.csv", artists.distribution(federation.pool.table), data=what_ran["data"])
+    written = {
         "comparison": comparison(scores),
         "table1_scalability": scalability(scores),
         "ablation": ablation(scores),
         "heterogeneity": heterogeneity(scores, federation.dealt),
         "cloaking": cloaking(scores),
     }
-    for name, table in found.items():
+    for name, table in written.items():
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
     if answers is not None:
         write_table(folder / "queries.csv", queries(answers), **what_ran)
-    print(found["comparison"].drop(columns=["seeds"]).to_string(index=False, float_format="{:.4f}".format))
+    print(written["comparison"].drop(columns=["seeds"]).to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
 
 
 def scores_of(records: Sequence[Record], last: int) -> pd.DataFrame:
-    rows = []
-    for record in records:
-        end = record.rounds.tail(last)
-        bytes_ = record.rounds[["bytes_down", "bytes_up"]].sum().sum() / record.clients
-        rows.append(
-            {
-                "study": record.study, "variant": record.variant, "method": record.method, "artists": record.artists,
-                "seed": record.seed, "rounds": len(record.rounds), "bytes_per_client": bytes_,
-                **end[list(METRICS)].mean(), "last_accuracy": record.rounds.accuracy.iloc[-1],
-            }
-        )  # fmt: skip
+    """Means over the last rounds of every run, then over seeds."""
+    rows = [
+        {
+            **record.labels, "rounds": len(record.rounds),
+            "bytes_per_client": record.rounds[["bytes_down", "bytes_up"]].sum().sum() / record["clients"],
+            **record.rounds.tail(last)[list(METRICS)].mean(), "last_accuracy": record.rounds.accuracy.iloc[-1],
+        }
+        for record in records
+    ]  # fmt: skip
     keys = ["study", "variant", "method", "artists", "rounds", "bytes_per_client"]
     return over_seeds(pd.DataFrame(rows), keys, (*METRICS, "last_accuracy"))
 
 
 def comparison(scores: pd.DataFrame) -> pd.DataFrame:
     """Figure 3. What crosses the network is nothing for local, which is at the server."""
-    table = _of(scores, "comparison")
+    table = _of(scores, COMPARISON)
     table.loc[table.method == "local", "bytes_per_client"] = 0
     return with_paper(table, {(name,): value for name, value in paper.ARTISTSTYLE.items()}, ["method"])
 
 
 def scalability(scores: pd.DataFrame) -> pd.DataFrame:
     table = _of(scores, "scalability").drop(columns="bytes_per_client")
-    for place, metric in enumerate(METRICS):
-        values = {(n, name): pair[place] for n, by in paper.SCALABILITY.items() for name, pair in by.items()}
+    for index, metric in enumerate(METRICS):
+        values = {(n, name): pair[index] for n, by in paper.SCALABILITY.items() for name, pair in by.items()}
         table = with_paper(table, values, ["artists", "method"], f"paper_{metric}")
     return table
 
@@ -83,7 +75,7 @@ def ablation(scores: pd.DataFrame) -> pd.DataFrame:
     table = _of(scores, "ablation", "variant")
     if not len(table):
         return table
-    whole = _of(scores, "comparison")
+    whole = _of(scores, COMPARISON)
     whole = whole[whole.method == "fedstyle"].assign(variant="all losses")
     return pd.concat([whole, table], ignore_index=True)[table.columns].drop(columns="bytes_per_client")
 
@@ -93,7 +85,7 @@ def heterogeneity(scores: pd.DataFrame, compared: str) -> pd.DataFrame:
     table = _of(scores, "heterogeneity", "variant")
     if not len(table):
         return table
-    single = _of(scores, "comparison")
+    single = _of(scores, COMPARISON)
     single = single[single.method.isin(set(table.method))].assign(variant=compared)
     table = pd.concat([table, single], ignore_index=True)[table.columns]
     return table.rename(columns={"variant": "dealt"}).drop(columns="bytes_per_client")
@@ -113,11 +105,11 @@ def queries(answers: Answers) -> pd.DataFrame:
     for row, path in enumerate(answers.paths):
         line: dict[str, Any] = {"picture": pathlib.Path(path).name, "artist": answers.known[row]}
         line |= {f"rank_by_{how}": ranks[row] for how, ranks in by.items()}
-        for rank, place in enumerate(order[row][:_TOP], start=1):
+        for rank, index in enumerate(order[row][:_TOP], start=1):
             line |= {
-                f"artist{rank}": answers.model.artists[place],
-                f"probability{rank}": answers.probabilities[row, place],
-                f"cosine{rank}": answers.cosines[row, place],
+                f"artist{rank}": answers.model.artists[index],
+                f"probability{rank}": answers.probabilities[row, index],
+                f"cosine{rank}": answers.cosines[row, index],
             }
         rows.append(line)
     return pd.DataFrame(rows).assign(chance_first=1 / len(answers.model.artists))

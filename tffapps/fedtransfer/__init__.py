@@ -10,43 +10,57 @@ its own labels in the others' looks and trains a U-Net, in a federation, on real
                 fedtransfer
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 from models.names import GENERATORS
 from preprocessing.pix2pix_settings import PRECISIONS
-from tffapps import cli
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
-from tffapps.settings import pick, setting
+from tffapps import Aggregation, App, FedAvg, setting
 
 METHODS = ("separate", "centralised", "fedavg", "fedtransfer", "repeated")
 METRICS = ("map", "mvi", "ari")
 GLOBAL = "global"  # the test tiles of all clients
+ALL_DATA, FEDERATION = "all data", "federation"  # where a run trains, if not at one client
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    tile: int = setting(400, "pixels on a side of the tiles cut (paper); 0: an image's shorter side", least=0)
-    size: int = setting(0, "tiles are brought to this many pixels on a side; 0: as they are", least=0)
-    tiles: int = setting(892, "tiles of each client at most (paper); 0: all", least=0)
+class TileSettings:
+    """How tiles are cut, divided and read. The fingerprint of the tiles tells apart all but how they are read."""
+
+    tile: int = setting(
+        400, "pixels on a side of the tiles cut (paper); 0: an image's shorter side", least=0, in_key=False
+    )
+    size: int = setting(0, "tiles are brought to this many pixels on a side; 0: as they are", least=0, in_key=False)
+    tiles: int = setting(892, "tiles of each client at most (paper); 0: all", least=0, in_key=False)
+    folds: int = setting(5, "of the cross-validation (paper); 1: one division into three", least=1, in_key=False)
     channels: int = setting(3, "of the images: 1 (grey) or 3 (colour)", choices=(1, 3))
-    folds: int = setting(5, "of the cross-validation (paper); 1: one division into three", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class UNetSettings:
+    """The U-Net and its local training."""
+
     width: int = setting(64, "filters of the U-Net's first layer (paper)", least=1)
     depth: int = setting(4, "how often it halves an image (paper)", least=1, most=7)
     boundary_weight: float = setting(1.0, "how much a boundary's pixel counts in the loss", above=0)
-    rounds: int = setting(20, "of federations and of centralised (paper)", least=1)
-    alone_rounds: int = setting(40, "of separate (paper)", least=1)
     epochs: int = setting(1, "local epochs a round", least=1)
     batch: int = setting(8, "tiles a batch (paper)", least=1)
     erasing: float = setting(0.5, "probability of random erasing; 0: never", least=0, most=1)
 
 
 @dataclasses.dataclass(frozen=True)
-class GeneratorFlags:
-    """pix2pix, and how its generators are sent."""
+class TogetherSettings:
+    rounds: int = setting(20, "of federations and of centralised (paper)", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class SeparateSettings:
+    alone_rounds: int = setting(40, "of separate (paper)", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class GeneratorSettings:
+    """pix2pix, of fedtransfer alone."""
 
     generator: str = setting("unet", "pix2pix's U-Net or pix2pixHD's global generator", choices=GENERATORS)
     generator_width: int = setting(64, "filters of its first layer", least=1)
@@ -54,11 +68,20 @@ class GeneratorFlags:
     generator_batch: int = setting(2, "tiles a batch of it (paper)", least=1)
     generator_learning_rate: float = setting(2e-4, "of its Adam (paper)", above=0)
     l1_weight: float = setting(-1.0, "of the L1 loss; -1: 100 with unet, 0 with hd, as their authors have it", least=-1)
-    generator_precision: tuple[str, ...] = setting(
-        PRECISIONS, "what generators are sent as, the first one in the tables", choices=PRECISIONS, metavar="A,B"
-    )
-    standin_images: int = setting(892, "stand-in: tiles of each material", least=6)
-    standin_size: int = setting(400, "stand-in: pixels on a side", least=64)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExchangeSettings:
+    generator_precision: tuple[str, ...] = setting(  # each is a label of its runs
+        PRECISIONS, "what generators are sent as, the first one in the tables", choices=PRECISIONS, metavar="A,B",
+        in_key=False,
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class StandinSettings:
+    standin_images: int = setting(892, "stand-in: tiles of each material", least=6, in_key=False)
+    standin_size: int = setting(400, "stand-in: pixels on a side", least=64, in_key=False)
 
 
 _PAPER: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-4}
@@ -104,23 +127,17 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-def work(values: dict[str, Any]) -> None:
-    from tffapps.fedtransfer import runs  # imports TensorFlow
-
-    runs.run_all(values)
-
-
-APP = cli.App(
+APP = App(
     name="fedtransfer",
+    package=__name__,
+    summary="generators travel between clients that segment micrographs",
     description="FedTransfer: generators travel between clients that segment micrographs, images and labels stay.",
-    settings=(Settings, GeneratorFlags, Aggregation, FedAvg),
+    settings=(
+        TileSettings, UNetSettings, TogetherSettings, SeparateSettings, GeneratorSettings, ExchangeSettings,
+        StandinSettings, Aggregation, FedAvg,
+    ),
     profiles=PROFILES,
     methods=METHODS,
-    work=work,
     narrowed=(("precision", "generator_precision"),),
     not_across_sites={"centralised": "no site has all the micrographs"},
-)
-
-
-def settings_of(values: dict[str, Any]) -> Settings:
-    return pick(Settings, values)
+)  # fmt: skip

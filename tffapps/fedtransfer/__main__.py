@@ -1,6 +1,4 @@
-import sys
-
 from tffapps import cli
 from tffapps.fedtransfer import APP
 
-sys.exit(cli.main(APP))
+raise SystemExit(cli.main(APP))

@@ -12,51 +12,55 @@ import pandas as pd
 
 from models.pix2pix import Architecture
 from preprocessing import generator_files, pix2pix
-from preprocessing.files import UserError as PreprocessingError
 from preprocessing.pix2pix_folder import CHECKPOINT, train_in
 from preprocessing.pix2pix_settings import Pix2PixSettings, settings_for
+from tffapps import Flags, UserError, as_name, cache_folder, key_of
 from tffapps.data import made
-from tffapps.errors import UserError
-from tffapps.fedtransfer import GeneratorFlags
-from tffapps.fedtransfer.data import CACHE, images_of, masks_of
-from tffapps.files import as_name
-from tffapps.runs import key_of
+from tffapps.fedtransfer import GeneratorSettings, TileSettings
+from tffapps.fedtransfer.data import images_of, masks_of
 
 FILE = "generator.npz"
 
 
+@dataclasses.dataclass(frozen=True)
 class Painter:
-    def __init__(self, flags: GeneratorFlags, channels: int, fresh: bool = False) -> None:
-        self._flags, self._channels, self._fresh = flags, channels, fresh
+    settings: GeneratorSettings
+    channels: int
+    fresh: bool = False  # whether trainings start over
+
+    @classmethod
+    def of(cls, flags: Flags) -> Painter:
+        return cls(flags[GeneratorSettings], flags[TileSettings].channels, flags.fresh)
 
     def architecture(self, size: tuple[int, int]) -> Architecture:
-        return Architecture(self._flags.generator, size, self._flags.generator_width, self._channels)
+        """Of every client's generator, for tiles of this height and width."""
+        return Architecture(self.settings.generator, size, self.settings.generator_width, self.channels)
 
     def trained(self, client: str, rows: pd.DataFrame, seed: int) -> pathlib.Path:
         """The folder in which a generator of these tiles, its losses and samples are; trained where it is not yet."""
-        settings = self._settings(seed)
+        settings = self._training(seed)
         pairs = [[pathlib.Path(path).name for path in rows[column]] for column in ("path", "mask")]
-        known = {**dataclasses.asdict(settings), "pairs": pairs, "channels": self._channels}
-        folder = CACHE / "generators" / f"{as_name(client)}-{key_of(known)}"
+        known = {**dataclasses.asdict(settings), "pairs": pairs, "channels": self.channels}
+        folder = cache_folder() / "generators" / f"{as_name(client)}-{key_of(known)}"
         if not (folder / FILE).exists():
             folder.mkdir(parents=True, exist_ok=True)
             try:
-                pairs_read = images_of(rows, self._channels), masks_of(rows)
-                training = train_in(folder, *pairs_read, settings, fresh=self._fresh, title=f"generator of {client}")
+                training = train_in(
+                    folder, images_of(rows, self.channels), masks_of(rows), settings,
+                    fresh=self.fresh, title=f"generator of {client}",
+                )  # fmt: skip
                 generator_files.save(folder / FILE, training.generator)
             except generator_files.GeneratorRejected as rejected:
                 raise UserError(f"{rejected}; lower --generator-learning-rate and run with --fresh") from None
-            except PreprocessingError as error:
-                raise UserError(str(error)) from None
             (folder / CHECKPOINT).unlink(missing_ok=True)  # three times the generator, and it is finished
         return folder
 
-    def _settings(self, seed: int) -> Pix2PixSettings:
-        flags = self._flags
-        l1 = {"l1": flags.l1_weight} if flags.l1_weight >= 0 else {}
+    def _training(self, seed: int) -> Pix2PixSettings:
+        chosen = self.settings
+        l1 = {"l1": chosen.l1_weight} if chosen.l1_weight >= 0 else {}
         return settings_for(
-            flags.generator, width=flags.generator_width, epochs=flags.generator_epochs, batch=flags.generator_batch,
-            learning_rate=flags.generator_learning_rate, seed=seed, **l1,
+            chosen.generator, width=chosen.generator_width, epochs=chosen.generator_epochs,
+            batch=chosen.generator_batch, learning_rate=chosen.generator_learning_rate, seed=seed, **l1,
         )  # fmt: skip
 
     def paint(
@@ -69,18 +73,19 @@ class Painter:
             raise UserError(str(rejected)) from None
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
 
-        def painted(masks: np.ndarray, places: Sequence[int]) -> np.ndarray:
-            del places
-            return in_colour(pix2pix.generate(generator, (masks[..., 0] > 127).astype(np.uint8)))
+        def painted(masks: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+            images = pix2pix.generate(generator, (masks[..., 0] > 127).astype(np.uint8))
+            return np.repeat(images, 3 // images.shape[-1], axis=-1)  # grey in three channels
 
         return made.made_paths(
             list(rows["mask"]), [digest] * len(rows), painted, {"made": "fedtransfer", "version": 1},
-            CACHE / "painted", title,
+            cache_folder() / "painted", title,
         )  # fmt: skip
 
 
-def in_colour(images: np.ndarray) -> np.ndarray:
-    return np.repeat(images, 3, axis=-1) if images.shape[-1] == 1 else images
+def exchange_folder(known: dict[str, object]) -> pathlib.Path:
+    """Where generators travel, of one exchange."""
+    return cache_folder() / "generators" / "exchanges" / key_of(known)
 
 
 def send(source: pathlib.Path, target: pathlib.Path, precision: str) -> None:

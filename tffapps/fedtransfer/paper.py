@@ -3,8 +3,6 @@
 Means over five folds. The global test set is both clients' together.
 """
 
-from __future__ import annotations
-
 from tffapps.data.grains_drawing import AUSTENITE, IRON
 from tffapps.fedtransfer import GLOBAL
 

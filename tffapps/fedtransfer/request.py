@@ -1,47 +1,43 @@
-"""What a coordinator of FedTransfer asks of a site: the settings that each chore is told, and how they are checked."""
-
-from __future__ import annotations
+"""What a coordinator of FedTransfer asks of a site: whole settings, which the site checks as flags are checked."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tffapps.errors import UserError
-from tffapps.fedtransfer import GeneratorFlags, Settings
-from tffapps.settings import check
-from tffapps.site.chores import CHORE
-from tffapps.site.parcel import Parcel
-
-# Only what changes the answer: the site finds again what it was asked before.
-TILING = ("tile", "size", "tiles", "folds")
-GENERATOR = (*TILING, "channels", "generator", "generator_width")
-TRAINING = (*GENERATOR, "generator_epochs", "generator_batch", "generator_learning_rate", "l1_weight")
-NETWORK = (*TILING, "channels", "width", "depth", "batch")
+from tffapps import Flags, Message, UserError
+from tffapps.settings import check, settings_of
+from tffapps.wire.jobs import JOB
 
 
-def write(
-    chore: str,
-    values: Mapping[str, Any],
-    names: Sequence[str],
-    arrays: Mapping[str, np.ndarray] | None = None,
-    **words: Any,
-) -> Parcel:
-    return Parcel({CHORE: chore, "settings": {name: values[name] for name in names}, **words}, arrays or {})
+def write(job: str, settings: Sequence[Any], arrays: Sequence[np.ndarray] = (), **fields: int | str) -> Message:
+    """A request for a job. Its settings are those that change the answer: a site finds again what it did before."""
+    told = {name: value for each in settings for name, value in dataclasses.asdict(each).items()}
+    numbered = {str(number): array for number, array in enumerate(arrays)}
+    return Message({JOB: f"fedtransfer/{job}", "settings": told, **fields}, numbered)
 
 
-def settings_of(request: Parcel, names: Sequence[str]) -> dict[str, Any]:
-    """The settings that a request must have, each as its flag would be checked."""
-    fields = {field.name: field for owner in (Settings, GeneratorFlags) for field in dataclasses.fields(owner)}
-    given = request.words.get("settings")
-    if not isinstance(given, dict) or set(given) != set(names):
-        raise UserError(f"a request that has not the settings {', '.join(names)}")
-    return {name: check(fields[name], given[name]) for name in names}
+def settings_in(request: Message, *kinds: type) -> Flags:
+    """The settings that a request must have, those of these classes."""
+    expected = {each.name: each for kind in kinds for each in settings_of(kind)}
+    told = request.fields.get("settings")
+    if not isinstance(told, dict) or set(told) != set(expected):
+        raise UserError(f"a request that has not the settings {', '.join(expected)}")
+    return Flags({name: check(each, told[name]) for name, each in expected.items()}, profile="")
 
 
-def number_in(request: Parcel, name: str, below: int) -> int:
-    number = request.words.get(name)
+def number_in(request: Message, name: str, below: int) -> int:
+    """One of its fields, from 0 on."""
+    number = request.fields.get(name)
     if type(number) is not int or not 0 <= number < below:
         raise UserError(f"a request with {name} {number!r:.30}; it must be from 0 to {below - 1}")
     return number
+
+
+def arrays_in(request: Message) -> list[np.ndarray]:
+    """Those of a request are called 0, 1, …"""
+    names = [str(number) for number in range(len(request.arrays))]
+    if set(request.arrays) != set(names):
+        raise UserError("a request whose arrays are not numbered")
+    return [request.arrays[name] for name in names]

@@ -4,47 +4,50 @@ Every run is tested once, with the weights of the round that has the lowest mean
 over seeds and folds.
 """
 
-from __future__ import annotations
-
+import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tffapps import Record, over_seeds, write_table
 from tffapps.fedtransfer import GLOBAL, METRICS, paper
-from tffapps.fedtransfer.data import Pool, images_of
-from tffapps.results import over_seeds, write_table
-
-if TYPE_CHECKING:
-    from tffapps.fedtransfer.runs import Exchanged, Record
+from tffapps.fedtransfer.data import Tiles, images_of
+from tffapps.fedtransfer.exchange import Made
 
 ALONE = ("separate", "centralised")
 _KEYS = ["method", "site", "precision", "test"]
+_MOVED = ["images_up", "generators_up", "generators_down", "weights_up", "weights_down"]
+_NO_VALUES = (np.nan,) * len(METRICS)
 _COMPARED = 100  # images, pixel by pixel
 
 
-def write_all(
-    folder: pathlib.Path,
-    pools: Sequence[Pool],
-    records: Sequence[Record],
-    exchanged: Sequence[Exchanged],
-    seen: Sequence[pd.DataFrame],
-    what_ran: dict[str, str],
-    *,
-    pictures: bool = True,
-) -> None:
-    """`pictures`: whether images that were painted can be looked at here."""
-    scores = scores_of(records)
-    first = records_of_first_precision(scores)
-    about = {name: what_ran[name] for name in ("data", "profile")}
-    write_table(folder / "data.csv", tiles(pools[0]), **about)
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """What tables and figures are made of."""
+
+    folds: list[Tiles]
+    records: list[Record]
+    made: list[Made]
+    what_ran: dict[str, str]
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        return scores_of(self.records, [*self.folds[0].clients, GLOBAL])
+
+
+def write_all(folder: pathlib.Path, results: Results, seen: Sequence[pd.DataFrame]) -> None:
+    """Writes those that have rows; `seen` as `look.seen` has it, of every seed and fold."""
+    scores, what_ran = results.scores, results.what_ran
+    first = of_first_precision(scores)
+    write_table(folder / "data.csv", tile_counts(results.folds[0]), data=what_ran["data"], profile=what_ran["profile"])
     for name, table in (
-        ("table2_separate_centralised", _beside(first[first.method.isin(ALONE)])),
-        ("table3_federated", _beside(first[~first.method.isin(ALONE)])),
-        ("generator_precision", generator_precision(scores, exchanged, pictures)),
-        ("bytes", sent(records, exchanged, pools)),
+        ("table2_separate_centralised", beside_paper(first[first.method.isin(ALONE)])),
+        ("table3_federated", beside_paper(first[~first.method.isin(ALONE)])),
+        ("generator_precision", generator_precision(scores, results)),
+        ("bytes", sent(results)),
         ("look", looks(seen)),
     ):
         if len(table):
@@ -54,50 +57,48 @@ def write_all(
     print(f"tables and figures: {folder}")
 
 
-def scores_of(records: Sequence[Record]) -> pd.DataFrame:
+def scores_of(records: Sequence[Record], tests: Sequence[str]) -> pd.DataFrame:
     """One row for each method, site, precision and test set."""
     rows = [
         {
-            "method": record.method, "site": record.site, "precision": record.precision, "test": test,
-            "seed": record.seed, "round": record.chosen, **metrics,
+            "method": record["method"], "site": record["site"], "precision": record["precision"], "test": test,
+            "seed": record["seed"], "round": record.summary["round"], **record.summary["scores"][test],
         }
         for record in records
-        for test, metrics in record.scores.items()
+        for test in tests
     ]  # fmt: skip
     table = over_seeds(pd.DataFrame(rows), _KEYS, (*METRICS, "round")).drop(columns="round_std")
-    return table.assign(folds=1 + max(record.fold for record in records))
+    return table.assign(folds=1 + max(record["fold"] for record in records))
 
 
-def records_of_first_precision(scores: pd.DataFrame) -> pd.DataFrame:
+def of_first_precision(scores: pd.DataFrame) -> pd.DataFrame:
     """What stands for FedTransfer in the paper's tables: generators as they were sent first."""
     sent_as = [precision for precision in scores.precision if precision]
     return scores[scores.precision.isin(["", *sent_as[:1]])]
 
 
-def tiles(pool: Pool) -> pd.DataFrame:
+def tile_counts(tiles: Tiles) -> pd.DataFrame:
     """Table 1: tiles by client and split, and how labels are written."""
-    counts = pool.table.groupby(["client", "split"], sort=False).size().unstack(fill_value=0)
+    counts = tiles.pool.table.groupby(["client", "split"], sort=False).size().unstack(fill_value=0)
     rows = []
-    for client in pool.clients:
-        coding = pool.codings[client]
+    for client, coding in tiles.codings.items():
         numbers = {split: int(counts.loc[client].get(split, 0)) for split in ("train", "val", "test")}
         rows.append({"client": client, **numbers, "boundary": coding.boundary, "boundary_share": coding.share})
     return pd.DataFrame(rows)
 
 
-def generator_precision(scores: pd.DataFrame, exchanged: Sequence[Exchanged], pictures: bool) -> pd.DataFrame:
+def generator_precision(scores: pd.DataFrame, results: Results) -> pd.DataFrame:
     """What fewer bytes for a generator cost: in the images painted, in grey levels of 255, and on the global test set.
 
     `ratio` and the differences are to float32, blank where that was not sent; of images also where they are not here.
     """
     rows = []
-    for precision in dict.fromkeys(one.precision for one in exchanged):
-        sizes = [each.bytes for one in exchanged if one.precision == precision for each in one.made.deliveries]
-        found = scores[(scores.precision == precision) & (scores.test == GLOBAL)].iloc[0]
-        metrics = {name: found[name] for metric in METRICS for name in (metric, f"{metric}_std")}
+    for precision in dict.fromkeys(made.precision for made in results.made):
+        sizes = [each.bytes for made in results.made if made.precision == precision for each in made.deliveries]
+        score = scores[(scores.precision == precision) & (scores.test == GLOBAL)].iloc[0]
+        metrics = {name: score[name] for metric in METRICS for name in (metric, f"{metric}_std")}
         row = {"precision": precision, "bytes": round(float(np.mean(sizes)))}
-        difference = _difference(precision, exchanged) if pictures else float("nan")
-        rows.append({**row, "pixel_difference": difference, **metrics, "seeds": found.seeds})
+        rows.append({**row, "pixel_difference": _difference(precision, results), **metrics, "seeds": score.seeds})
     table = pd.DataFrame(rows)
     if not len(table):
         return table
@@ -108,40 +109,41 @@ def generator_precision(scores: pd.DataFrame, exchanged: Sequence[Exchanged], pi
     return table[[*ordered, *(name for name in table.columns if name not in ordered)]]
 
 
-def _difference(precision: str, exchanged: Sequence[Exchanged]) -> float:
+def _difference(precision: str, results: Results) -> float:
     """Mean absolute difference of painted images to those of float32, over some of the first seed and fold."""
-    by_precision = {one.precision: one.made.table for one in reversed(exchanged)}
-    if "float32" not in by_precision:
+    rows = {made.precision: made.table[:_COMPARED] for made in reversed(results.made)}
+    if "float32" not in rows or results.folds[0].pool.at_sites:
         return float("nan")
-    one, other = (images_of(by_precision[name][:_COMPARED], 3).astype(np.int16) for name in (precision, "float32"))
-    return float(np.abs(one - other).mean())
+    images = images_of(rows[precision], 3).astype(np.int16)
+    return float(np.abs(images - images_of(rows["float32"], 3)).mean())
 
 
-def sent(records: Sequence[Record], exchanged: Sequence[Exchanged], pools: Sequence[Pool]) -> pd.DataFrame:
+def sent(results: Results) -> pd.DataFrame:
     """Bytes that cross the network in one run of each method, all clients together."""
+    first = results.records[0]
     rows: list[dict[str, Any]] = []
-    for record in records:
-        if (record.seed, record.fold) != (records[0].seed, records[0].fold) or record.method == "separate":
-            continue
-        row: dict[str, Any] = {"method": record.method, "precision": record.precision, "rounds": len(record.rounds)}
-        down, up = (int(record.rounds[name].sum()) for name in ("bytes_down", "bytes_up"))
-        if record.method == "centralised":
-            train = pools[record.fold].of("train")
-            images = sum(pathlib.Path(path).stat().st_size for path in (*train.path, *train["mask"]))
-            rows.append({**row, "weights_down": 0, "weights_up": 0, "images_up": images})
-            continue
-        for one in exchanged:
-            if (one.precision, one.seed, one.fold) == (record.precision, record.seed, record.fold):
-                sizes = {each.sender: each.bytes for each in one.made.deliveries}
-                row["generators_up"] = sum(sizes.values())
-                row["generators_down"] = sum(each.bytes for each in one.made.deliveries)
-        rows.append({**row, "weights_down": down, "weights_up": up})
-    if any(record.method == "separate" for record in records):
-        rows.insert(0, {"method": "separate", "precision": "", "weights_down": 0, "weights_up": 0})
-    moved = ["images_up", "generators_up", "generators_down", "weights_up", "weights_down"]
-    table = pd.DataFrame(rows).reindex(columns=["method", "precision", "rounds", *moved])
-    table[moved] = table[moved].fillna(0).astype("int64")
-    return table.assign(total=table[moved].sum(axis=1)).astype({"rounds": "Int64"})
+    for record in results.records:
+        if (record["seed"], record["fold"]) == (first["seed"], first["fold"]) and record["method"] != "separate":
+            labels = {"method": record["method"], "precision": record["precision"], "rounds": len(record.rounds)}
+            rows.append({**labels, **_moved(record, results)})
+    if any(record["method"] == "separate" for record in results.records):
+        rows.insert(0, {"method": "separate", "precision": ""})
+    table = pd.DataFrame(rows).reindex(columns=["method", "precision", "rounds", *_MOVED])
+    table[_MOVED] = table[_MOVED].fillna(0).astype("int64")
+    return table.assign(total=table[_MOVED].sum(axis=1)).astype({"rounds": "Int64"})
+
+
+def _moved(record: Record, results: Results) -> dict[str, int]:
+    """Those of _MOVED that a run has any of."""
+    if record["method"] == "centralised":
+        training = results.folds[record["fold"]].part("train")
+        return {"images_up": sum(pathlib.Path(path).stat().st_size for path in (*training.path, *training["mask"]))}
+    moved = {f"weights_{way}": int(record.rounds[f"bytes_{way}"].sum()) for way in ("up", "down")}
+    for made in results.made:
+        if (made.precision, made.seed, made.fold) == (record["precision"], record["seed"], record["fold"]):
+            moved["generators_up"] = sum({each.sender: each.bytes for each in made.deliveries}.values())
+            moved["generators_down"] = sum(each.bytes for each in made.deliveries)
+    return moved
 
 
 def looks(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -157,13 +159,11 @@ def looks(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return table
 
 
-def _beside(rows: pd.DataFrame) -> pd.DataFrame:
-    found = [
-        paper.VALUES.get((method, site), {}).get(test)
+def beside_paper(rows: pd.DataFrame) -> pd.DataFrame:
+    """The paper's own values in columns of their own, blank where it has none."""
+    values = [
+        paper.VALUES.get((method, site), {}).get(test, _NO_VALUES)
         for method, site, test in zip(rows.method, rows.site, rows.test)
-    ]  # fmt: skip
-    columns = {
-        f"paper_{metric}": [np.nan if value is None else value[place] for value in found]
-        for place, metric in enumerate(METRICS)
-    }
+    ]
+    columns = {f"paper_{metric}": [row[number] for row in values] for number, metric in enumerate(METRICS)}
     return rows.assign(**columns).reset_index(drop=True)

@@ -18,11 +18,7 @@ from typing import Any
 
 from models.names import HEADS, NAMES
 from preprocessing.style_settings import INITS, OPTIMIZERS
-from tffapps import cli
-from tffapps.errors import UserError
-from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
-from tffapps.settings import pick, setting
+from tffapps import Aggregation, App, FedAvg, UserError, setting
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
@@ -30,44 +26,91 @@ METRICS = ("accuracy", "macro_f1", "auroc")
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class FnstSettings:
+    """The classifier, of every method."""
+
     model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
     size: int = setting(224, "images are resized to this many pixels on a side", least=16)
     head: str = setting("gap", "global average pooling, or flatten and 256 units", choices=HEADS)
     freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    batch: int = setting(32, "images a batch", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FederationSettings:
+    """The schedule of fedavg, fnst and repeated."""
+
     rounds: int = setting(50, "rounds of a federation (paper)", least=1)
     epochs: int = setting(10, "local epochs a round (paper)", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class AloneSettings:
+    """The schedule of separate and centralised."""
+
     alone_epochs: int = setting(100, "epochs of separate and of centralised (paper)", least=1)
     alone_every: int = setting(2, "separate and centralised are tested after this many epochs (paper)", least=1)
-    batch: int = setting(32, "images a batch", least=1)
-    rare: tuple[int, ...] = setting((5, 10, 20), "images of every other class at a client", metavar="5,10,20", least=1)
+
+    @property
+    def epochs(self) -> int:
+        """Of a round, after which a model is tested."""
+        return min(self.alone_every, self.alone_epochs)
+
+    @property
+    def rounds(self) -> int:
+        """As many as the epochs need."""
+        return -(-self.alone_epochs // self.epochs)
+
+
+@dataclasses.dataclass(frozen=True)
+class SharingSettings:
+    """Who has which images. None is in a run's key: rare and augmentation are labels, images have a fingerprint."""
+
+    rare: tuple[int, ...] = setting(
+        (5, 10, 20), "images of every other class at a client", metavar="5,10,20", least=1, in_key=False
+    )
     augmentations: tuple[str, ...] = setting(
         ("S5C5", "S5C10", "S5C20", "S10C10", "S20C10"),
         "styles of a class, and contents: its rare images at a client (paper)",
         metavar="S5C5,S5C10",
+        in_key=False,
     )
+    standin_train: int = setting(200, "stand-in: training images of each class", least=4, in_key=False)
+    standin_test: int = setting(80, "stand-in: test images of each class", least=4, in_key=False)
+    standin_size: int = setting(256, "stand-in: pixels on a side", least=32, in_key=False)
 
 
 @dataclasses.dataclass(frozen=True)
-class StyleFlags:
-    """Style transfer, and the attack on what it sends."""
+class GramSettings:
+    """What styles are measured of, and with which VGG."""
 
     select: str = setting("diverse", "which images a client's styles are of", choices=("diverse", "random"))
-    vgg_weights: str = setting("random", "of VGG-19: imagenet, random or a file", metavar="imagenet|random|FILE")
+    vgg_weights: str = setting(  # their hash is in the key of what depends on them
+        "random", "of VGG-19: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
+    )
     vgg_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
     style_size: int = setting(224, "pixels on a side of the images made", least=16)
+
+
+@dataclasses.dataclass(frozen=True)
+class TransferSettings:
+    """How an image is given a style."""
+
     init: str = setting("noise", "what style transfer begins with (paper: noise)", choices=INITS)
     style_optimizer: str = setting("adam", "what it minimises with", choices=OPTIMIZERS)
     style_steps: int = setting(500, "steps of it", least=1)
     style_learning_rate: float = setting(0.0, "of Adam; 0: 0.02 from noise, 0.005 from the content", least=0)
     style_weight: float = setting(0.0, "β; 0: 0.01 (paper), with random VGG weights 10", least=0)
     content_weight: float = setting(0.0, "α; 0: 1000 (paper), with random VGG weights 1", least=0)
-    attack: bool = setting(False, "measure how well images are recovered from their Gram matrices")
-    attack_images: int = setting(50, "images that are attacked", least=2)
-    attack_steps: int = setting(1000, "steps of the attack on each", least=1)
-    standin_train: int = setting(200, "stand-in: training images of each class", least=4)
-    standin_test: int = setting(80, "stand-in: test images of each class", least=4)
-    standin_size: int = setting(256, "stand-in: pixels on a side", least=32)
+
+
+@dataclasses.dataclass(frozen=True)
+class AttackSettings:
+    """The attack on what is sent. It trains nothing, so no run depends on it."""
+
+    attack: bool = setting(False, "measure how well images are recovered from their Gram matrices", in_key=False)
+    attack_images: int = setting(50, "images that are attacked", least=2, in_key=False)
+    attack_steps: int = setting(1000, "steps of the attack on each", least=1, in_key=False)
 
 
 PROFILES: dict[str, dict[str, Any]] = {
@@ -133,32 +176,24 @@ class Augmentation:
 
     @classmethod
     def parse(cls, text: str) -> Augmentation:
-        found = re.fullmatch(r"S([1-9]\d{0,3})-?C([1-9]\d{0,3})", text.strip(), re.IGNORECASE)
-        if found is None:
+        """One value of --augmentations, such as S5C20 or S5-C20."""
+        match = re.fullmatch(r"S([1-9]\d{0,3})-?C([1-9]\d{0,3})", text.strip(), re.IGNORECASE)
+        if match is None:
             raise UserError(f"--augmentations {text}: write styles and contents as S5C20")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
 
-def work(values: dict[str, Any]) -> None:
-    for text in values["augmentations"]:
-        Augmentation.parse(text)
-
-    from tffapps.fnst import runs  # imports TensorFlow
-
-    runs.run_all(values)
-
-
-APP = cli.App(
+APP = App(
     name="fnst",
+    package=__name__,
+    summary="styles of other sites for rare classes: colon patches",
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
-    settings=(Settings, StyleFlags, Aggregation, FedAvg),
+    settings=(
+        FnstSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
+        AttackSettings, Aggregation, FedAvg,
+    ),
     profiles=PROFILES,
     methods=METHODS,
-    work=work,
     narrowed=(("rare", "rare"), ("augmentation", "augmentations")),
     not_across_sites={"centralised": "no site has all the images"},
-)
-
-
-def settings_of(values: dict[str, Any]) -> Settings:
-    return pick(Settings, values)
+)  # fmt: skip

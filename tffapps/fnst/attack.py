@@ -8,8 +8,6 @@ Three attackers more, who need no optimisation because they have suspects: they 
 and compare. One has the very files; one has them as JPEGs of poor quality; one turned by 90 degrees.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
@@ -17,12 +15,15 @@ import cv2
 import numpy as np
 import pandas as pd
 import tensorflow as tf
+from scipy.spatial.distance import cdist
 
 from models import vgg
 from preprocessing import gram, style_transfer
 from preprocessing.style_settings import CONTENT_LAYER
+from tffapps import Pool
 from tffapps.evaluation.image_quality import ssim
-from tffapps.fnst.data import Sites
+from tffapps.fnst import AttackSettings
+from tffapps.fnst.data import images_of
 from tffapps.fnst.styler import Styler
 
 _SEED = 0
@@ -37,28 +38,28 @@ _TOP = 5
 class Attacked:
     table: pd.DataFrame
     real: np.ndarray  # uint8, a few of those attacked
-    found: np.ndarray  # what the attack made of their Gram matrices
+    recovered: np.ndarray  # what the attack made of their Gram matrices
 
 
-def attack(styler: Styler, sites: Sites, values: dict[str, Any]) -> Attacked:
+def attack(styler: Styler, federation: Pool, settings: AttackSettings) -> Attacked:
     """On images of the first client's largest class, among all its images of that class."""
-    client = sites.clients[0]
-    label = str(sites.of(client).label.value_counts().index[0])
-    images = styler.read(sites.of(client, label).path)
+    client = federation.clients[0]
+    label = str(federation.part("train", client).label.value_counts().index[0])
+    images = styler.read(images_of(federation, client, label).path)
     rng = np.random.default_rng(_SEED)
     images = images[rng.permutation(len(images))]
-    count = min(values["attack_images"], len(images))
+    count = min(settings.attack_images, len(images))
     matrices = gram.grams(gram.taps(styler.encoder), images[:count])
-    found, losses = invert(styler, matrices, images.shape[1], values["attack_steps"])
+    recovered, losses = invert(styler, matrices, images.shape[1], settings.attack_steps)
 
     content = vgg.taps(styler.encoder, [CONTENT_LAYER])
     rows = [
-        _row("image optimised", "nearest in pixels", _distances(_flat(found), _flat(images))),
-        _row("image optimised", "nearest by SSIM", -_similarities(found, images)),
+        _row("image optimised", "nearest in pixels", cdist(_flat(recovered), _flat(images))),
+        _row("image optimised", "nearest by SSIM", -_similarities(recovered, images)),
         _row(
             "image optimised",
             f"nearest in VGG-19's {CONTENT_LAYER}",
-            _distances(_encoded(content, found), _encoded(content, images)),
+            cdist(_encoded(content, recovered), _encoded(content, images)),
         ),
     ]
     for name, suspects in (
@@ -68,16 +69,16 @@ def attack(styler: Styler, sites: Sites, values: dict[str, Any]) -> Attacked:
     ):
         theirs = gram.grams(gram.taps(styler.encoder), suspects)
         rows.append(_row(name, "nearest Gram matrices", _gram_distances(matrices, theirs)))
-    own = ssim(images[:count], found)
-    others = ssim(np.roll(images[:count], 1, axis=0), found)
+    own = ssim(images[:count], recovered)
+    others = ssim(np.roll(images[:count], 1, axis=0), recovered)
     table = pd.DataFrame(rows).assign(
         chance_first=1 / len(images), chance_first_five=min(_TOP / len(images), 1.0),
         ssim_own=float(own.mean()), ssim_other=float(others.mean()),
-        style_left=float(np.mean(losses.style_end / losses.style_start)), steps=values["attack_steps"],
+        style_left=float(np.mean(losses.style_end / losses.style_start)), steps=settings.attack_steps,
         attacked=count, images=len(images), client=client, label=label,
     )  # fmt: skip
     table.loc[table.attack != "image optimised", ["ssim_own", "ssim_other", "style_left", "steps"]] = np.nan
-    return Attacked(table, images[: min(count, _SHOWN)], found[:_SHOWN])
+    return Attacked(table, images[: min(count, _SHOWN)], recovered[:_SHOWN])
 
 
 def invert(
@@ -111,22 +112,16 @@ def _row(name: str, how: str, distances: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    from scipy.spatial.distance import cdist
-
-    return cdist(first, second)
-
-
 def _gram_distances(first: list[np.ndarray], second: list[np.ndarray]) -> np.ndarray:
     """Summed over layers, each relative to its size."""
     total = np.zeros((len(first[0]), len(second[0])))
     for a, b in zip(first, second):
-        total += _distances(_flat(a), _flat(b)) ** 2 / np.square(b, dtype=np.float64).mean()
+        total += cdist(_flat(a), _flat(b)) ** 2 / np.square(b, dtype=np.float64).mean()
     return total
 
 
-def _similarities(found: np.ndarray, images: np.ndarray) -> np.ndarray:
-    return np.stack([ssim(np.broadcast_to(one, images.shape), images) for one in found])
+def _similarities(recovered: np.ndarray, images: np.ndarray) -> np.ndarray:
+    return np.stack([ssim(np.broadcast_to(image, images.shape), images) for image in recovered])
 
 
 def _encoded(taps: tf.keras.Model, images: np.ndarray) -> np.ndarray:

@@ -1,100 +1,95 @@
 """Where the patches come from: Chaoyang's files, its classes as folders, sites of one's own, or the stand-in.
 
-Chaoyang has no sites: `imbalanced` shares it out as the paper does, anew for every number of rare images and every
+Chaoyang has no sites: `shared_out` divides it as the paper does, anew for every number of rare images and every
 seed. Data that names its own clients keeps them, and --rare has no meaning; across sites, each site is a client.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from tffapps.data import chaoyang, glands, held_out, manifest, standin
-from tffapps.errors import UserError
-from tffapps.fnst import Augmentation
-from tffapps.site import published
+from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
+from tffapps.data import chaoyang, glands, held_out, images, labelled, layouts, manifest, published, standin
+from tffapps.data.unreadable import readable
+from tffapps.fnst import Augmentation, SharingSettings
 
-CACHE = pathlib.Path("data") / "cache"
-AS_GIVEN = 0  # the number of rare images where sites are given, not made
-
-
-@dataclasses.dataclass(frozen=True)
-class Sites:
-    """The training images of every client, and the test images of all."""
-
-    rare: int  # images of every other class at a client
-    train: pd.DataFrame  # path, label, client; place too where they are at sites
-    test: pd.DataFrame
-
-    @property
-    def clients(self) -> list[str]:
-        return sorted(set(self.train.client), key=manifest.natural_key)
-
-    def of(self, client: str, label: str | None = None) -> pd.DataFrame:
-        rows = self.train[self.train.client == client]
-        return rows if label is None else rows[rows.label == label]
+AS_GIVEN = 0  # the number of rare images where clients are given, not made
+_SHARED_OUT, _GIVEN = ("chaoyang", "chaoyang classes"), ("manifest", "folders")  # layouts without clients, and with
 
 
-@dataclasses.dataclass(frozen=True)
-class Pool:
-    name: str  # for the tables
-    table: pd.DataFrame  # path, label, client, split; place too where they are at sites
-    classes: list[str]
-    key: str  # changes with any image, label or client
-    has_sites: bool  # its clients are its own
-    formats: tuple[str, ...] = ()  # of the images
-
-    def codes(self, table: pd.DataFrame) -> np.ndarray:
-        return np.array([self.classes.index(label) for label in table.label], np.int32)
-
-    def sites(self, rare: int, seed: int) -> Sites:
-        table = self.table if self.has_sites else chaoyang.imbalanced(self.table, rare, seed)
-        train, test = (table[table.split == split] for split in ("train", "test"))
-        return Sites(AS_GIVEN if self.has_sites else rare, train, test)
-
-    def rare_of(self, augmentation: Augmentation) -> int:
-        """The setting that an augmentation belongs to: its contents are all the rare images there are."""
-        return AS_GIVEN if self.has_sites else augmentation.contents
-
-
-def load(values: dict[str, Any], results: pathlib.Path) -> Pool:
-    from tffapps.data.images import formats_of  # imports TensorFlow
-    from tffapps.data.unreadable import leave_out
-
-    name, table, has_sites = _read(values)
+def load(flags: Flags) -> Pool:
+    """What --data has, checked, or the stand-in."""
+    notes: list[str] = []
+    source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(flags[SharingSettings])
+    layout = layouts.recognise(source, (*_SHARED_OUT, *_GIVEN))
+    table, given = layouts.LAYOUTS[layout].read(source, notes), layout in _GIVEN
+    if given:
+        table = held_out.with_test(table, source, notes)
     manifest.check(table)
-    given, table = len(table), leave_out(table, results / "rejected.csv", "patches")
-    if len(table) < given:
+    table, rejected = readable(table, "patches")
+    if len(rejected):
         manifest.check(table)
     _check_splits(table, "--data")
-    classes = list(chaoyang.CLASSES) if not has_sites else manifest.classes(table)
-    manifest.check_classes(table, "--data")
-    clients = table.client[table.split == "train"].nunique()
-    if has_sites and clients < 2:
+    manifest.check_classes(table, "--data", notes)
+    if given and table.client[table.split == "train"].nunique() < 2:
         raise UserError(
             "--data: only one client; styles travel between sites: give a manifest with a column client, "
             f"or {{train,test}}/<class>/* with the classes {', '.join(chaoyang.CLASSES)}, which are shared out"
         )
-    key, formats = manifest.fingerprint(table), formats_of(table.path)
-    return Pool(name, table.reset_index(drop=True), classes, key, has_sites, formats)
+    return Pool(
+        _name(source), table, manifest.classes(table) if given else list(chaoyang.CLASSES),
+        manifest.fingerprint(table), images.formats_of(table.path),
+        given=given, notes=tuple(notes), rejected=rejected,
+    )  # fmt: skip
 
 
 def of_sites(sites: published.Sites) -> Pool:
-    """What the sites have published. Paths mean something there alone; `place` is a row's among all of its site's."""
-    from tffapps.data.images import FORMATS  # imports TensorFlow
-
+    """What the sites have published. Paths mean something there alone; `row` is an image's among all of its site's."""
     if len(sites) < 2:
         raise UserError("--engine: only one site; styles travel between sites: give two or more")
-    table = published.manifest(sites)
-    table = table.assign(place=table.groupby("client", sort=False).cumcount())
-    table = published.with_test(sites, table)
-    _check_splits(table, "--engine")
-    key, formats = published.fingerprint(sites), published.formats(sites, FORMATS)
-    return Pool(published.name(sites), table, manifest.classes(table), key, True, formats)
+    pool = labelled.of_sites(sites)
+    _check_splits(pool.table, "--engine")
+    rows = pool.table.groupby("client", sort=False).cumcount()
+    return dataclasses.replace(pool, table=pool.table.assign(row=rows))
+
+
+def look(flags: Flags) -> Pool:
+    """What a run would find in --data; divisions are tried, because they fail where there are too few images."""
+    pool, amounts = load(flags), flags[SharingSettings].rare
+    if pool.given:
+        return pool
+    for rare in amounts:
+        for seed in flags[Common].seeds:
+            shared_out(pool, rare, seed)
+    shown = ", ".join(map(str, amounts))
+    note = f"clients: {len(chaoyang.CLIENTS)}, drawn by every seed, with {shown} images of a rare class"
+    return dataclasses.replace(pool, notes=(*pool.notes, note))
+
+
+def shared_out(pool: Pool, rare: int, seed: int) -> Pool:
+    """The federation: the pool itself where it has clients, otherwise each client rich in one class.
+
+    Args:
+      pool: all images.
+      rare: images of every other class at a client.
+      seed: decides which images those are.
+    """
+    if pool.given:
+        return pool
+    table = chaoyang.imbalanced(pool.table, rare, seed)
+    return dataclasses.replace(pool, table=table, key=f"{pool.key}-rare{rare}-seed{seed}")
+
+
+def rare_of(pool: Pool, augmentation: Augmentation) -> int:
+    """The number of rare images that an augmentation belongs to: its contents are all the rare images there are."""
+    return AS_GIVEN if pool.given else augmentation.contents
+
+
+def images_of(federation: Pool, client: str, label: str) -> pd.DataFrame:
+    """A client's training images of a class."""
+    rows = federation.part("train", client)
+    return rows[rows.label == label]
 
 
 def _check_splits(table: pd.DataFrame, flag: str) -> None:
@@ -103,20 +98,14 @@ def _check_splits(table: pd.DataFrame, flag: str) -> None:
             raise UserError(f"{flag}: no patch is left to {split} with")
 
 
-def _read(values: dict[str, Any]) -> tuple[str, pd.DataFrame, bool]:
-    """The name, the table, and whether its clients are its own."""
-    if not values["data"]:
-        train, test, size = (values[f"standin_{name}"] for name in ("train", "test", "size"))
-        source = pathlib.Path("data") / f"glands-{size}-{train}-{test}"
-        glands.write_glands(source, train=train, test=test, size=size)
-        return "stand-in", chaoyang.read(source), False
-    source = pathlib.Path(values["data"])
-    if not source.is_dir():
-        table = manifest.load(source)
-        return source.stem, held_out.with_test(table, source), True
-    name = "stand-in" if standin.is_standin(source) else source.resolve().name
-    if (source / "train.json").is_file() or (source / "test.json").is_file():
-        return name, chaoyang.read(source), False
-    if all((source / "train" / label).is_dir() for label in chaoyang.CLASSES):
-        return name, chaoyang.from_class_folders(source), False
-    return name, held_out.with_test(manifest.load(source), source), True
+def _standin(settings: SharingSettings) -> pathlib.Path:
+    train, test, size = settings.standin_train, settings.standin_test, settings.standin_size
+    source = data_folder() / f"glands-{size}-{train}-{test}"
+    glands.write_glands(source, train=train, test=test, size=size)
+    return source
+
+
+def _name(source: pathlib.Path) -> str:
+    if standin.is_standin(source):
+        return STANDIN
+    return source.resolve().name if source.is_dir() else source.stem

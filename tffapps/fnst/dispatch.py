@@ -6,15 +6,12 @@
 Every file is checked as it comes in (`preprocessing.gram_files`); anything else that lies there is refused.
 """
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from preprocessing import gram_files
-from tffapps.errors import UserError
-from tffapps.files import as_name, replacing
+from tffapps import UserError, as_name, replacing
 
 
 class Delivery(NamedTuple):

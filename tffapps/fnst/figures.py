@@ -1,77 +1,67 @@
 """The figures of `results/fnst/`."""
 
-from __future__ import annotations
-
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
+from tffapps import Canvas, Pool, picture
 from tffapps.data import chaoyang
-from tffapps.figures import Canvas, picture
 from tffapps.fnst import AUGMENTED, Augmentation
 from tffapps.fnst.attack import Attacked
-from tffapps.fnst.data import Pool, Sites
+from tffapps.fnst.data import images_of
 from tffapps.fnst.exchange import Made
 from tffapps.fnst.styler import Styler
-from tffapps.fnst.tables import BEST, LAST, f1_per_class, scores_of
-
-if TYPE_CHECKING:
-    from tffapps.fnst.runs import Record
+from tffapps.fnst.tables import BEST, LAST, Findings, f1_per_class, scores_of
 
 _ROWS = 6  # of the sheet of styles
 
 
-def draw_all(
-    folder: pathlib.Path,
-    pool: Pool,
-    sites: Sites,
-    records: Sequence[Record],
-    attacked: Attacked | None,
-    what_ran: dict[str, str],
-) -> None:
+def draw_all(folder: pathlib.Path, findings: Findings) -> None:
+    """Draws all that needs no image but the attack's."""
+    pool, what_ran = findings.federation, findings.what_ran
     title = f"{what_ran['data']}, {what_ran['model']}, {what_ran['weights']}"
-    _classes(folder / "classes.png", pool, sites)
-    _scores(folder / "macro_f1.png", scores_of(records), title)
-    curves = f1_per_class(records, pool.classes)
+    _classes(folder / "classes.png", pool)
+    _scores(folder / "macro_f1.png", scores_of(findings.records), title)
+    curves = f1_per_class(findings.records, pool.classes)
     if len(curves):
         _curves(folder / "f1_per_class.png", curves, pool.classes, title)
-    if attacked is not None:
-        _attack(folder / "gram_attack.png", attacked, what_ran["vgg"])
+    if findings.attacked is not None:
+        _attack(folder / "gram_attack.png", findings.attacked, what_ran["vgg"])
 
 
-def _classes(path: pathlib.Path, pool: Pool, sites: Sites) -> None:
+def _classes(path: pathlib.Path, federation: Pool) -> None:
     """Figure 4: training images by class, in one place and by client."""
-    counts = chaoyang.distribution(sites.train, pool.classes).set_index("client")[pool.classes]
-    panels = {"all data": counts.sum().to_frame().T, **{client: counts.loc[[client]] for client in sites.clients}}
-    with Canvas(path, 1, len(panels), width=2.2, height=2.8, title=f"training images, {pool.name}") as canvas:
-        for axes, (name, row) in zip(canvas.axes[0], panels.items()):
-            values = row.to_numpy()[0]
-            bars = axes.bar(range(len(values)), values, color=[f"C{place}" for place in range(len(values))])
+    classes = federation.classes
+    counts = chaoyang.distribution(federation.part("train"), classes).set_index("client")[classes]
+    panels = {"all data": counts.sum(), **{client: counts.loc[client] for client in federation.clients}}
+    with Canvas(path, 1, len(panels), width=2.2, height=2.8, title=f"training images, {federation.name}") as canvas:
+        for axes, name, values in zip(canvas.axes[0], panels, panels.values()):
+            bars = axes.bar(range(len(classes)), values, color=[f"C{index}" for index in range(len(classes))])
             axes.bar_label(bars, fontsize=7)
             axes.margins(y=0.12)
             axes.set_title(name, fontsize=9)
-            axes.set_xticks(range(len(values)), pool.classes, rotation=60, ha="right", fontsize=7)
+            axes.set_xticks(range(len(classes)), classes, rotation=60, ha="right", fontsize=7)
             axes.tick_params(axis="y", labelsize=7)
 
 
 def _scores(path: pathlib.Path, scores: pd.DataFrame, title: str) -> None:
     """Figures 5 and 6: macro F1 of everything that ran, the best client for all that train alone."""
-    bars: list[tuple[str, pd.DataFrame]] = []
-    for keys, rows in scores.groupby(["method", "rare", "augmentation"], sort=False, dropna=False):
-        method, rare, augmentation = (value if isinstance(value, str) or not pd.isna(value) else "" for value in keys)
-        name = " ".join(str(part) for part in (method, augmentation or (f"rare {rare}" if rare else "")) if part)
-        bars.append((name.replace("separate", "best alone"), rows))
-    places = np.arange(len(bars))
+    bars: dict[str, pd.DataFrame] = {}
+    for (method, rare, augmentation), rows in scores.groupby(
+        ["method", "rare", "augmentation"], sort=False, dropna=False
+    ):
+        setting = augmentation or ("" if pd.isna(rare) else f"rare {rare}")
+        bars[f"{method} {setting}".strip().replace("separate", "best alone")] = rows
+    positions = np.arange(len(bars))
     with Canvas(path, width=max(5.0, 0.8 * len(bars) + 2), height=3.6, title=title) as canvas:
         axes = canvas.axes[0, 0]
         for shift, chosen in ((-0.2, BEST), (0.2, LAST)):
-            best = [rows[rows.chosen == chosen].sort_values("macro_f1").iloc[-1] for _, rows in bars]
+            best = [rows[rows.chosen == chosen].sort_values("macro_f1").iloc[-1] for rows in bars.values()]
             spread = np.nan_to_num([row.macro_f1_std for row in best])
-            axes.bar(places + shift, [row.macro_f1 for row in best], 0.38, yerr=spread, capsize=2, label=chosen)
-        axes.set_xticks(places, [name for name, _ in bars], rotation=35, ha="right", fontsize=8)
+            axes.bar(positions + shift, [row.macro_f1 for row in best], 0.38, yerr=spread, capsize=2, label=chosen)
+        axes.set_xticks(positions, list(bars), rotation=35, ha="right", fontsize=8)
         axes.set_ylabel("macro F1")
         axes.grid(axis="y", alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
@@ -79,49 +69,58 @@ def _scores(path: pathlib.Path, scores: pd.DataFrame, title: str) -> None:
 
 def _curves(path: pathlib.Path, curves: pd.DataFrame, classes: Sequence[str], title: str) -> None:
     """Figures 7 and 8: the F1 of every class over rounds; a row for each number of rare images."""
-    groups = [
-        [(method, str(augmentation), rows) for (method, augmentation), rows in part.groupby(["method", "augmentation"])]
+    order = ["fedavg", *reversed(AUGMENTED)]
+    lines = [
+        sorted(part.groupby(["method", "augmentation"]), key=lambda group: (order.index(group[0][0]), group[0][1]))
         for _, part in curves.groupby("rare", dropna=False)
     ]
-    columns = max(map(len, groups))
-    with Canvas(path, len(groups), columns, width=3.4, height=2.8, title=f"F1 by class, {title}") as canvas:
-        for line, group in zip(canvas.axes, groups):
-            order = {name: place for place, name in enumerate(("fedavg", *reversed(AUGMENTED)))}
-            for axes in line[len(group) :]:
+    columns = max(map(len, lines))
+    with Canvas(path, len(lines), columns, width=3.4, height=2.8, title=f"F1 by class, {title}") as canvas:
+        for row, groups in zip(canvas.axes, lines):
+            for axes in row[len(groups) :]:
                 axes.set_visible(False)
-            for axes, (method, augmentation, rows) in zip(line, sorted(group, key=lambda one: (order[one[0]], one[1]))):
+            for axes, ((method, augmentation), rows) in zip(row, groups):
                 for label in classes:
                     axes.plot(rows["round"], rows[f"f1_{label}"], marker="o", markersize=2.5, label=label)
                 rare = rows.rare.iloc[0]
-                name = f"{method} {augmentation}" if augmentation else method
+                name = f"{method} {augmentation}".strip()
                 axes.set_title(name if pd.isna(rare) else f"{name}, {rare} rare", fontsize=9)
                 axes.set(xlabel="round", ylabel="F1", ylim=(-0.02, 1.02))
                 axes.grid(alpha=0.3)
         canvas.axes[0, 0].legend(fontsize=7, frameon=False)
 
 
-def styled(path: pathlib.Path, styler: Styler, pool: Pool, made: Mapping[tuple[str, int], Made], title: str) -> None:
-    """Figure 3: content | style | result. No client sees such a sheet: content and style are at different sites."""
-    (name, seed), one = next(iter(made.items()))
-    augmentation = Augmentation.parse(name)
-    sites = pool.sites(pool.rare_of(augmentation), seed)
-    groups = [rows for _, rows in one.table.groupby(["client", "label"], sort=False)]
-    picked = [rows.iloc[place * (len(rows) - 1) // max(_ROWS - 1, 1)] for place, rows in enumerate(groups[:_ROWS])]
-    with Canvas(path, len(picked), 3, width=1.5, height=1.55, title=title) as canvas:
-        for line, row in zip(canvas.axes, picked):
-            styles = styler.style_images(sites.of(row.sender, row.label), augmentation.styles, seed)
-            pictures = (*styler.read([row.content]), styles[int(row["style"])], *styler.read([row.path]))
-            for axes, image, text in zip(line, pictures, (row.client, row.sender, "made")):
-                picture(axes, image, text)
-            line[0].set_ylabel(row.label, fontsize=8)
+def styled(
+    path: pathlib.Path, styler: Styler, federation: Pool, made: Made, augmentation: Augmentation, seed: int
+) -> None:
+    """Figure 3: content | style | result. No client sees such a sheet: content and style are at different sites.
+
+    Args:
+      path: of the figure.
+      styler: what the images were made with.
+      federation: whose images they were made of.
+      made: what was made.
+      augmentation: of which settings.
+      seed: with which style images were chosen.
+    """
+    groups = [rows for _, rows in made.table.groupby(["client", "label"], sort=False)][:_ROWS]
+    picked = [rows.iloc[number * (len(rows) - 1) // max(_ROWS - 1, 1)] for number, rows in enumerate(groups)]
+    with Canvas(path, len(picked), 3, width=1.5, height=1.55, title=federation.name) as canvas:
+        for (left, middle, right), row in zip(canvas.axes, picked):
+            styles = styler.style_images(images_of(federation, row.sender, row.label), augmentation.styles, seed)
+            content, result = styler.read([row.content, row.path])
+            picture(left, content, row.client)
+            picture(middle, styles[int(row["style"])], row.sender)
+            picture(right, result, "made")
+            left.set_ylabel(row.label, fontsize=8)
         for axes, text in zip(canvas.axes[0], ("content: ", "style: ", "")):
             axes.set_title(text + axes.get_title(), fontsize=8)
 
 
 def _attack(path: pathlib.Path, attacked: Attacked, title: str) -> None:
-    shape = (2, len(attacked.real))
-    with Canvas(path, *shape, width=1.3, height=1.4, title=f"from Gram matrices alone, VGG-19: {title}") as canvas:
-        for line, pictures, name in zip(canvas.axes, (attacked.real, attacked.found), ("real", "recovered")):
-            for axes, image in zip(line, pictures):
-                picture(axes, image, "")
-            line[0].set_ylabel(name, fontsize=8)
+    columns, title = len(attacked.real), f"from Gram matrices alone, VGG-19: {title}"
+    with Canvas(path, 2, columns, width=1.3, height=1.4, title=title) as canvas:
+        for row, images, name in zip(canvas.axes, (attacked.real, attacked.recovered), ("real", "recovered")):
+            for axes, image in zip(row, images):
+                picture(axes, image)
+            row[0].set_ylabel(name, fontsize=8)

@@ -1,7 +1,5 @@
 """What the FNST paper reports, for the columns beside ours: accuracy, F1 and AUC, in the order of METRICS."""
 
-from __future__ import annotations
-
 CENTRALISED = (0.7447, 0.6714, 0.8906)  # Table 1
 
 # Table 2: rare images -> clients 1 to 4 alone, and their federation

@@ -4,8 +4,6 @@ Here an image is described by the mean and the deviation of every channel of VGG
 is the farthest from those already chosen (farthest-point sampling). The first n of a longer choice are the choice of n.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 from sklearn.preprocessing import StandardScaler

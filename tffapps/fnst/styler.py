@@ -5,8 +5,6 @@ of a class it has few images of     such files of others, checked ── with it
                                                                       └► S · C images, kept on disk
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import pathlib
@@ -20,33 +18,39 @@ from models import vgg
 from models.weights import WeightsError
 from preprocessing import gram, gram_files, style_transfer
 from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
+from tffapps import UserError, cache_folder
 from tffapps.data import made
-from tffapps.errors import UserError
-from tffapps.fnst import StyleFlags
-from tffapps.fnst.data import CACHE
+from tffapps.fnst import GramSettings, TransferSettings
 from tffapps.fnst.select import choose
 
 VGG_SEED = 0  # of random weights: all clients have the same VGG
 
 
 class Styler:
-    def __init__(self, flags: StyleFlags) -> None:
-        self.flags = flags
-        self.encoder = vgg.build(LAYERS[-1], flags.vgg_width)
+    """A VGG, and the two things that a client does with it."""
+
+    def __init__(self, grams: GramSettings, transfer: TransferSettings) -> None:
+        """`transfer` matters where images are made, and in the attack."""
+        self.grams, self.transfer = grams, transfer
+        self.encoder = vgg.build(LAYERS[-1], grams.vgg_width)
         try:
-            used = vgg.load(self.encoder, flags.vgg_weights, seed=VGG_SEED)
+            used = vgg.load(self.encoder, grams.vgg_weights, seed=VGG_SEED)
         except WeightsError as error:
             raise UserError(f"--vgg-weights: {error}") from error
         self.weights = used.label
         self.sha256 = gram.fingerprint(self.encoder)
         given = {
-            "style_weight": flags.style_weight, "content_weight": flags.content_weight,
-            "learning_rate": flags.style_learning_rate,
+            "style_weight": transfer.style_weight, "content_weight": transfer.content_weight,
+            "learning_rate": transfer.style_learning_rate,
         }  # fmt: skip
         chosen = {name: value for name, value in given.items() if value}
         self.settings: StyleSettings = settings_for(
-            used.kind, init=flags.init, optimizer=flags.style_optimizer, steps=flags.style_steps, **chosen
+            used.kind, init=transfer.init, optimizer=transfer.style_optimizer, steps=transfer.style_steps, **chosen
         )
+
+    def described(self) -> str:
+        """How tables call the VGG."""
+        return f"{self.weights}, width {self.grams.vgg_width}"
 
     def measure(self, file: pathlib.Path, rows: pd.DataFrame, label: str, styles: int, seed: int) -> None:
         """Writes the Gram matrices of this many style images of a class, of which `rows` are all there are."""
@@ -58,13 +62,14 @@ class Styler:
             raise UserError(str(rejected)) from None
 
     def style_images(self, rows: pd.DataFrame, styles: int, seed: int) -> np.ndarray:
+        """Those of these images that stand for their class."""
         images = self.read(rows.path)
-        return images[choose(self.encoder, images, styles, self.flags.select, seed)]
+        return images[choose(self.encoder, images, styles, self.grams.select, seed)]
 
     def load(self, file: pathlib.Path) -> gram_files.Grams:
         """A file that was received, checked."""
         try:
-            return gram_files.load(file, self.flags.vgg_width, self.sha256)
+            return gram_files.load(file, self.grams.vgg_width, self.sha256)
         except gram_files.GramsRejected as rejected:
             raise UserError(str(rejected)) from None
 
@@ -76,29 +81,28 @@ class Styler:
             for style in range(len(grams))
         ]
 
-        def transfer(images: np.ndarray, places: Sequence[int]) -> np.ndarray:
-            small = np.stack([resized(image, self.flags.style_size) for image in images])
-            own = np.column_stack([np.arange(len(small)), pairs[list(places), 1]])
+        def transfer(images: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+            small = np.stack([resized(image, self.grams.style_size) for image in images])
+            numbered = np.column_stack([np.arange(len(small)), pairs[list(rows), 1]])
             return style_transfer.transfer(
-                self.encoder, small, grams.matrices, own, self.settings, grams.positions
+                self.encoder, small, grams.matrices, numbered, self.settings, grams.positions
             )[0]  # fmt: skip
 
         settings = {
-            "made": "fnst", "version": 1, "vgg": self.sha256, "size": self.flags.style_size,
+            "made": "fnst", "version": 1, "vgg": self.sha256, "size": self.grams.style_size,
             "positions": list(grams.positions), **dataclasses.asdict(self.settings),
         }  # fmt: skip
         return made.made_paths(
             [contents[content] for content in pairs[:, 0]], [digests[style] for style in pairs[:, 1]], transfer,
-            settings, CACHE / "styled", title,
+            settings, cache_folder() / "styled", title,
         )  # fmt: skip
 
     def read(self, paths: Sequence[str] | pd.Series) -> np.ndarray:
         """uint8 (n, size, size, 3)"""
-        paths, rejects = list(paths), dict[str, str]()
-        size = self.flags.style_size
+        rejects, size = dict[str, str](), self.grams.style_size
         images = np.zeros((len(paths), size, size, 3), np.uint8)
-        for places, stack in made.stacks(paths, rejects=rejects):
-            images[places] = [resized(image, size) for image in stack]
+        for rows, stack in made.stacks(list(paths), rejects=rejects):
+            images[rows] = [resized(image, size) for image in stack]
         for path, reason in rejects.items():
             raise UserError(f"{path}: {reason}; it could be read before: run the command again")
         return images

@@ -4,54 +4,55 @@ Every run has two rows. "best AUC" is the round with the highest AUC on the test
 with the test set in view, it flatters. "last" is the last round, chosen by nobody.
 """
 
-from __future__ import annotations
-
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tffapps import Pool, Record, over_seeds, write_table
 from tffapps.data import chaoyang
 from tffapps.fnst import AUGMENTED, METRICS, Augmentation, paper
 from tffapps.fnst.attack import Attacked
-from tffapps.fnst.data import Pool, Sites
 from tffapps.fnst.exchange import Made
-from tffapps.results import over_seeds, write_table
-
-if TYPE_CHECKING:
-    from tffapps.fnst.runs import Record
 
 BEST, LAST = "best AUC", "last"
 _KEYS = ["method", "site", "rare", "augmentation", "made", "chosen"]
 
 
-def write_all(
-    folder: pathlib.Path,
-    pool: Pool,
-    sites: Sites,
-    records: Sequence[Record],
-    made: Mapping[tuple[str, int], Made],
-    attacked: Attacked | None,
-    what_ran: dict[str, str],
-) -> None:
-    scores = scores_of(records)
-    classes = {name: what_ran[name] for name in ("data", "profile")}
-    both = pd.concat([sites.train, sites.test])
-    write_table(folder / "data.csv", chaoyang.distribution(both, pool.classes), **classes)
-    for name, table in (
-        ("table1_centralised", table1(scores)),
-        ("table2_single_and_federated", table2(scores)),
-        ("table3_fnst", table3(scores)),
-        ("table4_gains", table4(scores)),
-        ("f1_per_class", f1_per_class(records, pool.classes)),
-        ("exchange", exchange(made)),
-        ("gram_attack", attacked.table if attacked else pd.DataFrame()),
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """All that the tables and figures of a command are made of."""
+
+    federation: Pool  # of the first seed and the first number of rare images
+    records: Sequence[Record]
+    made: Mapping[tuple[str, int], Made]  # by augmentation and seed
+    attacked: Attacked | None
+    what_ran: Mapping[str, str]  # data, profile, weights, model, vgg
+
+
+def write_all(folder: pathlib.Path, findings: Findings) -> None:
+    """Writes every table that there are rows for, and shows the scores."""
+    pool, scores = findings.federation, scores_of(findings.records)
+    everything = findings.what_ran
+    data_only = {name: everything[name] for name in ("data", "profile")}
+    without_model = {**data_only, "vgg": everything["vgg"]}
+    used = pool.table[pool.table.split != "val"]
+    attack = findings.attacked.table if findings.attacked else pd.DataFrame()
+    for name, table, what_ran in (
+        ("data", chaoyang.distribution(used, pool.classes), data_only),
+        ("table1_centralised", table1(scores), everything),
+        ("table2_single_and_federated", table2(scores), everything),
+        ("table3_fnst", table3(scores), everything),
+        ("table4_gains", table4(scores), everything),
+        ("f1_per_class", f1_per_class(findings.records, pool.classes), everything),
+        ("exchange", exchange(findings.made), everything),
+        ("gram_attack", attack, without_model),
     ):
         if len(table):
-            about = what_ran if name != "gram_attack" else {key: what_ran[key] for key in (*classes, "vgg")}
-            write_table(folder / f"{name}.csv", table, **about)
+            write_table(folder / f"{name}.csv", table, **what_ran)
     shown = scores[["method", "site", "rare", "augmentation", "chosen", *METRICS]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
@@ -63,28 +64,25 @@ def scores_of(records: Sequence[Record]) -> pd.DataFrame:
     for record in records:
         areas = record.rounds.auroc.fillna(-1)
         for chosen, row in ((BEST, record.rounds.loc[areas.idxmax()]), (LAST, record.rounds.iloc[-1])):
-            rows.append(
-                {
-                    "method": record.method, "site": record.site, "rare": record.rare or None,
-                    "augmentation": record.augmentation, "made": record.made or None, "chosen": chosen,
-                    "seed": record.seed, "round": row["round"], **row[list(METRICS)],
-                }
-            )  # fmt: skip
+            rows.append({**_labels(record), "chosen": chosen, "round": row["round"], **row[list(METRICS)]})
     table = over_seeds(pd.DataFrame(rows), _KEYS, (*METRICS, "round"))
     return table.drop(columns="round_std").astype({"rare": "Int64", "made": "Int64"})
 
 
 def table1(scores: pd.DataFrame) -> pd.DataFrame:
+    """All images in one place."""
     rows = scores[scores.method == "centralised"].drop(columns=["rare", "augmentation", "made"])
     return _beside(rows, [paper.CENTRALISED] * len(rows))
 
 
 def table2(scores: pd.DataFrame) -> pd.DataFrame:
+    """Each client alone, and their federation."""
     rows = scores[scores.method.isin(("separate", "fedavg"))].drop(columns=["augmentation", "made"])
     return _beside(rows, [_site(site, rare) for site, rare in zip(rows.site, rows.rare)])
 
 
 def table3(scores: pd.DataFrame) -> pd.DataFrame:
+    """Federations with images made, and with images repeated."""
     rows = scores[scores.method.isin(AUGMENTED)].drop(columns="site")
     values = [
         paper.FNST.get(augmentation) if method == "fnst" else None
@@ -104,11 +102,11 @@ def table4(scores: pd.DataFrame) -> pd.DataFrame:
         same = scores[setting & (scores.chosen == row.chosen)]
         bases = {"fedavg": same[same.method == "fedavg"], "best_alone": same[same.method == "separate"]}
         gain: dict[str, Any] = {"method": row.method, "augmentation": row.augmentation, "chosen": row.chosen}
-        for base, found in bases.items():
-            for place, metric in enumerate(METRICS):
-                gain[f"{metric}_over_{base}"] = row[metric] - found[metric].max() if len(found) else None
+        for base, compared in bases.items():
+            for index, metric in enumerate(METRICS):
+                gain[f"{metric}_over_{base}"] = row[metric] - compared[metric].max() if len(compared) else None
                 if row.method == "fnst":
-                    gain[f"paper_{metric}_over_{base}"] = _paper_gain(row.augmentation, base, place)
+                    gain[f"paper_{metric}_over_{base}"] = _paper_gain(row.augmentation, base, index)
         rows.append(gain)
     return pd.DataFrame(rows)
 
@@ -117,11 +115,9 @@ def f1_per_class(records: Sequence[Record], classes: Sequence[str]) -> pd.DataFr
     """Figures 7 and 8: the F1 of every class over the rounds of federations, means over seeds."""
     columns = [f"f1_{label}" for label in classes]
     parts = [
-        record.rounds[["round", "macro_f1", *columns]].assign(
-            method=record.method, rare=record.rare or None, augmentation=record.augmentation, seed=record.seed
-        )
+        record.rounds[["round", "macro_f1", *columns]].assign(**_labels(record))
         for record in records
-        if record.method in ("fedavg", *AUGMENTED)
+        if record["method"] in ("fedavg", *AUGMENTED)
     ]
     if not parts:
         return pd.DataFrame()
@@ -133,10 +129,15 @@ def exchange(made: Mapping[tuple[str, int], Made]) -> pd.DataFrame:
     """What crossed the server before the federations: one row for each file."""
     rows = [
         {"augmentation": name, "seed": seed, **delivery._asdict()}
-        for (name, seed), one in made.items()
-        for delivery in one.deliveries
+        for (name, seed), images in made.items()
+        for delivery in images.deliveries
     ]
     return pd.DataFrame(rows).drop(columns="file") if rows else pd.DataFrame()
+
+
+def _labels(record: Record) -> dict[str, Any]:
+    """Of a record, blank in tables where a number has no meaning."""
+    return {**record.labels, "rare": record["rare"] or None, "made": record["made"] or None}
 
 
 def _site(site: str, rare: Any) -> tuple[float, ...] | None:
@@ -146,19 +147,19 @@ def _site(site: str, rare: Any) -> tuple[float, ...] | None:
     return paper.SITES[rare][names.index(site)]
 
 
-def _paper_gain(augmentation: str, base: str, place: int) -> float | None:
+def _paper_gain(augmentation: str, base: str, index: int) -> float | None:
     sites = paper.SITES.get(Augmentation.parse(augmentation).contents)
     if augmentation not in paper.FNST or sites is None:
         return None
-    *alone, federated = (values[place] for values in sites)
-    return paper.FNST[augmentation][place] - (federated if base == "fedavg" else max(alone))
+    values = [site[index] for site in sites]  # the federation's is the last
+    return paper.FNST[augmentation][index] - (values[-1] if base == "fedavg" else max(values[:-1]))
 
 
 def _beside(rows: pd.DataFrame, values: Sequence[tuple[float, ...] | None]) -> pd.DataFrame:
     """The paper's values beside ours: it has best-AUC rows only."""
-    found = [value if chosen == BEST else None for value, chosen in zip(values, rows.chosen)]
+    shown = [value if chosen == BEST else None for value, chosen in zip(values, rows.chosen)]
     columns = {
-        f"paper_{metric}": [np.nan if value is None else value[place] for value in found]
-        for place, metric in enumerate(METRICS)
+        f"paper_{metric}": [np.nan if value is None else value[index] for value in shown]
+        for index, metric in enumerate(METRICS)
     }
     return rows.assign(**columns).reset_index(drop=True)

@@ -12,60 +12,104 @@ others), and where the clients are sites: then --data is the server's images, an
 `python -m preprocessing.knee`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES
-from tffapps import cli
-from tffapps.federated.aggregation import Aggregation
+from tffapps import Aggregation, App, setting
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
-from tffapps.settings import pick, setting
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
 AFTER_GOLD = ("plfl", "plfl+")  # those that begin with gold's model
+SPLITS = {"gold": "plfl", "csfl": "csfl", "plfl": "plfl", "plfl+": "plfl", "fssfl": "fssfl"}  # how images are divided
 METRICS = ("accuracy", "precision", "recall", "f1", "macro_f1", "auroc")
 MAIN_METRICS = ("accuracy", "macro_f1")  # what figures show
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    models: tuple[str, ...] = setting(
-        ("mobilenetv2",), f"networks, of {', '.join(NAMES)}", choices=NAMES, metavar="A,B"
-    )
-    size: int = setting(224, "images are resized to this many pixels on a side (thesis)", least=32)
-    channels: int = setting(1, "1: X-rays are grey; pretrained networks see it three times", choices=(1, 3))
-    head: str = setting("flatten256", "flatten and 256 units (thesis), or global average pooling", choices=HEADS)
-    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+class PlflImages:
+    """What the networks are shown."""
+
     preprocess: str = setting(
         "knee", "knee: mask and contrast (sites do so themselves); none", choices=("knee", "none")
     )
     contrast: str = setting("clahe", "last step of knee; equalize: the thesis's table", choices=("clahe", "equalize"))
+    # By the fingerprint of the images.
+    standin_images: int = setting(900, "stand-in: images of the three grades", least=80, in_key=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlflNetwork:
+    """The networks, and what all their trainings have in common."""
+
+    # By a label.
+    models: tuple[str, ...] = setting(
+        ("mobilenetv2",), f"networks, of {', '.join(NAMES)}", choices=NAMES, metavar="A,B", in_key=False
+    )
+    size: int = setting(224, "images are resized to this many pixels on a side (thesis)", least=32)
+    channels: int = setting(1, "1: X-rays are grey; pretrained networks see it three times", choices=(1, 3))
+    head: str = setting("flatten256", "flatten and 256 units (thesis), or global average pooling", choices=HEADS)
+    # By what identifies the initial weights: whether the base is frozen.
+    freeze: str = setting(
+        "auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"), in_key=False
+    )
     augment: str = setting("affine", "of csfl, plfl, plfl+; none: a frozen base runs once", choices=("affine", "none"))
-    views: int = setting(2, "fssfl with --augment none: stored weak and strong views of each image", least=1)
     batch: int = setting(32, "images a batch (thesis)", least=1)
-    epochs: int = setting(10, "local epochs a round of csfl, plfl, fssfl (thesis)", least=1)
     schedule: str = setting("cosine", "the learning rate along a local training", choices=SCHEDULES)
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldSettings:
     gold_epochs: int = setting(20, "epochs of the server's first training (thesis)", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalSettings:
+    epochs: int = setting(10, "local epochs a round of csfl, plfl, fssfl (thesis)", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class CsflSettings:
     csfl_rounds: int = setting(3, "rounds of csfl (thesis)", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlflSettings:
     plfl_rounds: int = setting(2, "rounds of plfl (thesis)", least=1)
-    fssfl_rounds: int = setting(2, "rounds of fssfl (thesis)", least=1)
+    server_in_average: bool = setting(False, "plfl: the server's own model takes part in the average")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlusSettings:
     plus_rounds: int = setting(6, "rounds of plfl+", least=1)
     plus_views: int = setting(4, "plfl+ with --augment none: stored affine views it trains on; 0: plain", least=0)
     label_views: int = setting(4, "plfl+: augmented views whose predictions are averaged for a label", least=0)
     plus_epochs: int = setting(2, "local epochs a round of plfl+", least=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetSettings:
+    target_accuracy: float = setting(0.0, "plfl, plfl+: stop at this validation accuracy; 0: never", least=0, most=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class FssflSettings:
+    fssfl_rounds: int = setting(2, "rounds of fssfl (thesis)", least=1)
+    views: int = setting(2, "fssfl with --augment none: stored weak and strong views of each image", least=1)
     labelled_batch: int = setting(2, "fssfl: labelled images a batch (thesis)", least=1)
     mu: int = setting(2, "fssfl: unlabelled images for each labelled one (thesis)", least=1)
-    server_in_average: bool = setting(False, "plfl: the server's own model takes part in the average")
-    target_accuracy: float = setting(0.0, "plfl, plfl+: stop at this validation accuracy; 0: never", least=0, most=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class PoisonSettings:
+    """Which runs the poisoning study has: the share is a label of each."""
+
     poison: tuple[float, ...] = setting(
-        (), "poisoning study: shares of client1's data that are spoilt", metavar="0.5,1", above=0, most=1
+        (), "poisoning study: shares of client1's data that are spoilt", metavar="0.5,1", above=0, most=1, in_key=False
     )
-    poison_seeds: int = setting(0, "poisoning study: how many of the seeds it uses; 0: all", least=0)
-    standin_images: int = setting(900, "stand-in: images of the three grades", least=80)
+    poison_seeds: int = setting(0, "poisoning study: how many of the seeds it uses; 0: all", least=0, in_key=False)
 
 
 # Without pretrained weights the smaller profiles train a small network from scratch: larger steps, smaller batches.
@@ -109,23 +153,18 @@ PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
-def work(values: dict[str, Any]) -> None:
-    from tffapps.plfl import runs  # imports TensorFlow
-
-    runs.run_all(values)
-
-
-APP = cli.App(
+APP = App(
     name="plfl",
+    package=__name__,
+    summary="knee X-rays, few labels: PLFL, CSFL, FSSFL",
     description="Federated grading of knee X-rays with few labels: CSFL, PLFL, PLFL+ and FSSFL.",
-    settings=(Settings, Aggregation, PseudoLabelPlus, FixMatch),
+    settings=(
+        PlflImages, PlflNetwork, GoldSettings, LocalSettings, CsflSettings, PlflSettings, PlusSettings, TargetSettings,
+        FssflSettings, PoisonSettings, Aggregation, PseudoLabelPlus, FixMatch,
+    ),
     profiles=PROFILES,
     methods=METHODS,
-    work=work,
+    narrowed=(("model", "models"), ("poison", "poison")),
     not_across_sites={},
     server_has_data=True,
-)
-
-
-def settings_of(values: dict[str, Any]) -> Settings:
-    return pick(Settings, values)
+)  # fmt: skip

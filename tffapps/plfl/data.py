@@ -3,106 +3,82 @@
 Across sites they are the server's own; the clients' are at the sites, which have prepared theirs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os
 import pathlib
-import sys
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from preprocessing.knee import KneeRejected, KneeSettings, preprocess_bytes
-from tffapps.data import knees, manifest, oai, standin
+from tffapps import STANDIN, Common, Flags, Pool, UserError, cache_folder, data_folder, short
+from tffapps.data import knees, layouts, manifest, oai, standin
 from tffapps.data.cache import Rejected, cached_images
-from tffapps.engine import addresses
-from tffapps.errors import UserError
-from tffapps.files import short
-from tffapps.plfl import Settings, ownership
-from tffapps.results import write_table
-from tffapps.site import published
-
-CACHE = pathlib.Path("data") / "cache"
-SPLITTERS = {"csfl": oai.csfl_split, "plfl": oai.gold_split, "fssfl": oai.fssfl_split}
+from tffapps.plfl import SPLITS, PlflImages, PlflNetwork, division
 
 
-@dataclasses.dataclass(frozen=True)
-class Pool:
-    """All images: before they are divided among server and clients, or as the data divides them."""
+def load(flags: Flags) -> Pool:
+    """What --data has, or the stand-in: the images of all, or where the clients are sites, those of the server.
 
-    name: str  # for the tables
-    table: pd.DataFrame  # path (of the preprocessed image), source (of the original), label, subject
-    classes: list[str]
-    key: str  # changes with any image, label or subject
-    formats: tuple[str, ...] = ()  # of the images
-    given: bool = False  # whether client and split of the table are to be kept
-
-    def split(self, kind: str, seed: int) -> pd.DataFrame:
-        return ownership.split(self.table, kind, seed) if self.given else SPLITTERS[kind](self.table, seed)
-
-    @property
-    def clients(self) -> tuple[str, ...]:
-        return ownership.clients(self.table) if self.given else oai.CLIENTS
-
-    def codes(self, table: pd.DataFrame) -> np.ndarray:
-        return np.array([self.classes.index(label) for label in table.label], np.int32)
-
-
-def load(values: dict[str, Any], settings: Settings, results: pathlib.Path) -> Pool:
-    """All images, or where the clients are at sites, those of the server: `with_sites` adds the others."""
+    The table has the column `source` beside `path`: the image before it was prepared.
+    """
     from tffapps.data.images import formats_of  # imports TensorFlow
 
-    across = bool(addresses(values["engine"]))
-    name, table = _read(values, settings)
-    if across:
-        table = _of_server(table, values["data"])
-    given = across or ownership.is_given(table)
+    common, notes = flags[Common], list[str]()
+    name, table = _read(flags, notes)
+    if common.across_sites:
+        table = _of_server(table, common.data)
+    given = common.across_sites or division.is_given(table)
     if given:
         manifest.check(table)
-    wanted = oai.classes(table)
-    usable, rejects = _prepared(table, settings)
-    rejects = {short(path): why for path, why in rejects.items()}
-    write_table(results / "rejected.csv", pd.DataFrame(sorted(rejects.items()), columns=["path", "reason"]))
-    example = "; ".join(f"{path}: {why}" for path, why in sorted(rejects.items())[:1])
-    if rejects:
-        where = results / "rejected.csv"
-        print(f"{len(rejects)} of {len(table)} images are not used, listed in {where}; {example}", file=sys.stderr)
-    missing = [label for label in wanted if label not in set(usable.label)]
-    if missing:
-        raise UserError(f"--data: no usable image of {', '.join(missing)} is left ({example or 'there were none'})")
-    if len(wanted) < 2:
-        raise UserError(f"--data: only one class ({wanted[0]}); a classifier needs two or more")
+    classes = oai.classes(table)
+    usable, rejected = _prepared(table, flags)
+    _check_classes(classes, usable, rejected)
     if given:
-        ownership.check(usable, wanted, values["methods"], f"--data {values['data']}")
-    if given and not across:
-        names = ", ".join(ownership.clients(usable))
-        print(
-            f"as the manifest says, the clients are {names}; without its column client they are drawn", file=sys.stderr
-        )
+        division.check(usable, classes, common.methods, f"--data {common.data}")
+    if given and not common.across_sites:
+        names = ", ".join(division.named_clients(usable))
+        notes.append(f"as the manifest says, the clients are {names}; without its column client they are drawn")
     content = manifest.fingerprint(usable) + "\0" + "\0".join(usable.subject)
     key = hashlib.sha256((content + "\0given" * given).encode()).hexdigest()[:16]
-    return Pool(name, usable, wanted, key, formats_of(usable.path), given)
+    return Pool(name, usable, classes, key, formats_of(usable.path), given=given, notes=tuple(notes), rejected=rejected)
 
 
-def with_sites(server: Pool, values: dict[str, Any], settings: Settings, sites: Mapping[str, Any]) -> Pool:
-    """The server's images and those of the sites, whose paths mean nothing here."""
-    from tffapps.data.images import FORMATS
+def look(flags: Flags) -> Pool:
+    """What a run would find in --data, but for the knees; the divisions that its seeds draw are tried."""
+    pool = load(flags.replaced(preprocess="none"))
+    for kind in dict.fromkeys(SPLITS[method] for method in flags[Common].methods):
+        for seed in flags[Common].seeds:
+            division.split(pool, kind, seed)
+    notes = [*pool.notes]
+    if not pool.given:
+        notes.append("clients: the server and two others, drawn by every seed")
+    if flags[PlflImages].preprocess == "knee":
+        notes.append("not looked at: whether there is a knee in every image; python -m preprocessing.knee does")
+    return dataclasses.replace(pool, notes=tuple(notes))
 
-    rows = ownership.of_sites(sites, server.classes)
-    table = pd.concat([server.table, rows.assign(source="", subject="")], ignore_index=True)
-    ownership.check(table, server.classes, values["methods"], "--engine")
-    if settings.preprocess != "none":
-        print(
-            "images at sites are used as they are: each site prepares its own before, with"
-            f" python -m preprocessing.knee IMAGES PREPARED --contrast {settings.contrast}",
-            file=sys.stderr,
-        )
-    both = published.together(sites, published.Together(server.name, server.key, server.formats), FORMATS)
-    return dataclasses.replace(server, **both._asdict(), table=table)
+
+def _read(flags: Flags, notes: list[str]) -> tuple[str, pd.DataFrame]:
+    """The name of the data for the tables, and what there is."""
+    source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(flags)
+    layout = layouts.recognise(source, ("manifest", "oai"))
+    table = layouts.LAYOUTS[layout].read(source, notes)
+    if layout == "oai":
+        return STANDIN if standin.is_standin(source) else source.resolve().name, table
+    if not division.is_given(table):
+        manifest.check(table.assign(client=manifest.ONLY_CLIENT, split="train"))  # both are decided anew
+    if "subject" not in table.columns:
+        notes.append(f"{source}: no column subject, so every image is taken for a subject of its own")
+        table["subject"] = ""
+    nameless = table.subject == ""
+    table.loc[nameless, "subject"] = table.path[nameless]
+    return source.stem, table
+
+
+def _standin(flags: Flags) -> pathlib.Path:
+    size, images = flags[PlflNetwork].size, flags[PlflImages].standin_images
+    return knees.write_knees(data_folder() / f"knees-{size}-{images}", images=images, size=size)
 
 
 def _of_server(table: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -118,39 +94,30 @@ def _of_server(table: pd.DataFrame, source: str) -> pd.DataFrame:
     return table.assign(client=oai.SERVER).reset_index(drop=True)
 
 
-def _read(values: dict[str, Any], settings: Settings) -> tuple[str, pd.DataFrame]:
-    """The name of the data for the tables, and what there is."""
-    if not values["data"]:
-        source = pathlib.Path("data") / f"knees-{settings.size}-{settings.standin_images}"
-        knees.write_knees(source, images=settings.standin_images, size=settings.size)
-        return "stand-in", oai.read_oai(source)
-    source = pathlib.Path(values["data"])
-    if source.suffix.lower() != ".csv":
-        return "stand-in" if standin.is_standin(source) else source.resolve().name, oai.read_oai(source)
-    table = manifest.load(source)
-    if not ownership.is_given(table):
-        manifest.check(table.assign(client=manifest.ONLY_CLIENT, split="train"))  # both are decided anew
-    if "subject" not in table.columns:
-        print(f"{source}: no column subject, so every image is taken for a subject of its own", file=sys.stderr)
-        table["subject"] = ""
-    nameless = table.subject == ""
-    table.loc[nameless, "subject"] = table.path[nameless]
-    return source.stem, table
-
-
-def _prepared(table: pd.DataFrame, settings: Settings) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The usable images, their paths those of the preprocessed ones, and why the others are not usable."""
+def _prepared(table: pd.DataFrame, flags: Flags) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The usable images, their paths those of the prepared ones; path and reason of the others."""
     table = table.assign(source=table.path)
-    if settings.preprocess == "none":
-        from tffapps.data.unreadable import drop_unreadable  # imports TensorFlow, which the cache's processes can spare
+    if flags[PlflImages].preprocess == "none":
+        from tffapps.data.unreadable import find_unreadable  # imports TensorFlow; the cache's processes can spare it
 
-        kept, dropped = drop_unreadable(table, settings.channels)
-        return kept, dict(zip(dropped.path, dropped.reason))
-    parameters = dataclasses.asdict(KneeSettings(contrast=settings.contrast))
-    paths, rejects = cached_images(list(table.path), knee_image, parameters, CACHE / "knees")
-    made = [path is not None for path in paths]
-    prepared = [os.path.abspath(path) for path in paths if path is not None]
-    return table[made].assign(path=prepared).reset_index(drop=True), rejects
+        reasons = find_unreadable(list(table.path), flags[PlflNetwork].channels)
+        usable = table[~table.path.isin(list(reasons))]
+    else:
+        parameters = dataclasses.asdict(KneeSettings(contrast=flags[PlflImages].contrast))
+        paths, reasons = cached_images(list(table.path), knee_image, parameters, cache_folder() / "knees")
+        usable = table[[path is not None for path in paths]]
+        usable = usable.assign(path=[os.path.abspath(path) for path in paths if path is not None])
+    listed = sorted((short(path), reason) for path, reason in reasons.items())
+    return usable.reset_index(drop=True), pd.DataFrame(listed, columns=["path", "reason"])
+
+
+def _check_classes(classes: list[str], usable: pd.DataFrame, rejected: pd.DataFrame) -> None:
+    missing = [label for label in classes if label not in set(usable.label)]
+    if missing:
+        example = f"{rejected.path[0]}: {rejected.reason[0]}" if len(rejected) else "there were none"
+        raise UserError(f"--data: no usable image of {', '.join(missing)} is left ({example})")
+    if len(classes) < 2:
+        raise UserError(f"--data: only one class ({classes[0]}); a classifier needs two or more")
 
 
 def knee_image(contents: bytes, **parameters: Any) -> bytes:

@@ -1,47 +1,35 @@
 """The figures of `results/plfl/`."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from preprocessing.knee import KneeSettings, decode, encode, steps
 from preprocessing.knee_strip import strip
-from tffapps.figures import Canvas, curves
-from tffapps.files import replacing
-from tffapps.plfl import AFTER_GOLD, MAIN_METRICS
-from tffapps.plfl.data import Pool
-from tffapps.plfl.tables import confusion_counts
-
-if TYPE_CHECKING:
-    from tffapps.plfl.runs import Record
+from tffapps import Canvas, Pool, Record, curves, replacing
+from tffapps.plfl import AFTER_GOLD, MAIN_METRICS, division
 
 
 def draw_all(
-    folder: pathlib.Path,
-    records: Sequence[Record],
-    pool: Pool,
-    tables: dict[str, pd.DataFrame],
-    what_ran: dict[str, str],
+    folder: pathlib.Path, records: Sequence[Record], pool: Pool, tables: dict[str, pd.DataFrame], title: str
 ) -> None:
-    title = f"{what_ran['data']}, {what_ran['weights']}"
-    clean = [record for record in records if not record.poison]
-    rounds = _by_round(clean)
+    """Draws what `tables.all_of` made of the records."""
+    rounds = _by_round([record for record in records if not record["poison"]])
     for metric in MAIN_METRICS:
         curves(folder / f"{metric}.png", rounds, metric, title)
-    _confusions(folder / "confusion.png", clean, pool.classes, title)
+    _confusions(folder / "confusion.png", tables["confusion"], pool.classes, title)
     if len(tables["pseudo_labels"]):
-        _pseudo_labels(folder / "pseudo_labels.png", tables["pseudo_labels"], pool, title)
+        _pseudo_labels(folder / "pseudo_labels.png", tables["pseudo_labels"], pool.classes, title)
     if len(tables["poisoning"]):
-        _poisoning(folder / "poisoning.png", tables["poisoning"], pool.clients[0], title)
+        _poisoning(folder / "poisoning.png", tables["poisoning"], division.clients(pool)[0], title)
 
 
-def knee_steps(path: pathlib.Path, sources: Sequence[str], contrast: str) -> None:
-    """Table 4.3: every step of the preprocessing, a row for each image."""
+def knee_steps(path: pathlib.Path, pool: Pool, contrast: str) -> None:
+    """Table 4.3: every step of the preprocessing, a row for an image of each class."""
+    examples = pool.table.groupby("label", sort=False).source.first()
+    sources = [examples[label] for label in pool.classes]
     settings = KneeSettings(contrast=contrast)
     rows = [strip(steps(decode(pathlib.Path(source).read_bytes()), settings), height=160) for source in sources]
     width = max(row.shape[1] for row in rows)
@@ -52,25 +40,27 @@ def knee_steps(path: pathlib.Path, sources: Sequence[str], contrast: str) -> Non
 
 def _by_round(records: Sequence[Record]) -> pd.DataFrame:
     """The server's scores over rounds; what begins with the gold model begins at its score, in round 0."""
-    gold = {(record.model, record.seed): record.rounds for record in records if record.framework == "gold"}
-    several = len({record.model for record in records}) > 1
+    gold = {(record["model"], record["seed"]): record.rounds for record in records if record["method"] == "gold"}
+    several = len({record["model"] for record in records}) > 1
     parts = []
     for record in records:
-        if record.framework == "gold":
+        method, model, seed = record["method"], record["model"], record["seed"]
+        if method == "gold":
             continue
-        name = f"{record.framework} {record.model}" if several else record.framework
         table = record.rounds
-        if record.framework in AFTER_GOLD:
-            table = pd.concat([gold[record.model, record.seed].assign(round=0), table])
-        parts.append(table[["round", *MAIN_METRICS]].assign(name=name, seed=record.seed))
+        if method in AFTER_GOLD:
+            table = pd.concat([gold[model, seed].assign(round=0), table])
+        name = f"{method} {model}" if several else method
+        parts.append(table[["round", *MAIN_METRICS]].assign(name=name, seed=seed))
     return pd.concat(parts) if parts else pd.DataFrame(columns=["round", *MAIN_METRICS, "name", "seed"])
 
 
-def _confusions(path: pathlib.Path, records: Sequence[Record], classes: list[str], title: str) -> None:
-    counts = confusion_counts(records, classes)
-    frameworks, models = (list(dict.fromkeys(key[place] for key in counts)) for place in (0, 1))
+def _confusions(path: pathlib.Path, table: pd.DataFrame, classes: list[str], title: str) -> None:
+    frameworks, models = list(table.framework.unique()), list(table.model.unique())
+    predicted = [f"predicted_{label}" for label in classes]
     with Canvas(path, len(models), len(frameworks), width=2.6, height=2.7, title=title) as canvas:
-        for (framework, model), matrix in counts.items():
+        for (framework, model), rows in table.groupby(["framework", "model"], sort=False):
+            matrix = rows[predicted].to_numpy()
             axes = canvas.axes[models.index(model), frameworks.index(framework)]
             shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
             axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -85,19 +75,19 @@ def _confusions(path: pathlib.Path, records: Sequence[Record], classes: list[str
                 axes.set_ylabel("true")
 
 
-def _pseudo_labels(path: pathlib.Path, table: pd.DataFrame, pool: Pool, title: str) -> None:
+def _pseudo_labels(path: pathlib.Path, table: pd.DataFrame, classes: list[str], title: str) -> None:
     """For every round: how many labels of each class were kept (mean over clients and seeds), and how many right."""
     pairs = list(table[["framework", "model"]].drop_duplicates().itertuples(index=False, name=None))
     with Canvas(path, 1, len(pairs), width=3.6, height=3.2, title=title) as canvas:
         for axes, (framework, model) in zip(canvas.axes[0], pairs):
             rows = table[(table.framework == framework) & (table.model == model)]
             mean = rows.groupby(["round", "class"], sort=False)[["kept", "right"]].mean().reset_index()
-            width = 0.8 / len(pool.classes)
-            for code, label in enumerate(pool.classes):
+            width = 0.8 / len(classes)
+            for code, label in enumerate(classes):
                 part = mean[mean["class"] == label]
-                place = part["round"] + (code - (len(pool.classes) - 1) / 2) * width
-                bars = axes.bar(place, part.kept, width, alpha=0.35)
-                axes.bar(place, part.right, width, color=bars[0].get_facecolor()[:3], label=label)
+                middle = part["round"] + (code - (len(classes) - 1) / 2) * width
+                bars = axes.bar(middle, part.kept, width, alpha=0.35)
+                axes.bar(middle, part.right, width, color=bars[0].get_facecolor()[:3], label=label)
             axes.set(title=f"{framework}, {model}", xlabel="round", ylabel="images labelled (dark: rightly)")
             axes.set_xticks(sorted(set(mean["round"])))
             axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)

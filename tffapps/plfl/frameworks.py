@@ -1,63 +1,87 @@
-"""The frameworks as federations: who holds which data, which method runs, where it begins."""
-
-from __future__ import annotations
+"""The frameworks as federations: who holds which data, which method runs, for how many rounds."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from tffapps import Client, FedAvg, Flags, Inputs, Method, Pool, Task, cross_entropy, stream
 from tffapps.data import oai
 from tffapps.engine.values import HERE
-from tffapps.federated.cohort import Client, stream
-from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.fixmatch import FixMatch, PartlyLabelledData
+from tffapps.federated.fixmatch import PartlyLabelledData
 from tffapps.federated.local import Counted
-from tffapps.federated.method import Method
 from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData
 from tffapps.federated.pseudo_label_plus import GoldData, PseudoLabelPlus
-from tffapps.federated.task import Task, cross_entropy
-from tffapps.federated.tested import DataAndTest, Tested
-from tffapps.inputs import Inputs
-from tffapps.plfl import Settings
-from tffapps.plfl.data import Pool
-from tffapps.settings import pick
+from tffapps.federated.tested import DataAndTest, TestedFedAvg, TestedFixMatch
+from tffapps.plfl import (
+    CsflSettings,
+    FssflSettings,
+    GoldSettings,
+    LocalSettings,
+    PlflNetwork,
+    PlflSettings,
+    PlusSettings,
+    TargetSettings,
+    division,
+)
 
-_SERVER_PLACE = 2  # whose random numbers are the server's, among those of the clients
-SPLITS = {"gold": "plfl", "csfl": "csfl", "plfl": "plfl", "plfl+": "plfl", "fssfl": "fssfl"}
+_SERVER_POSITION = 2  # of the server's random numbers; clients have the positions before and after it
+M = TypeVar("M", bound=Method)
 
 
 @dataclasses.dataclass(frozen=True)
 class Federation:
-    """All that `federated.training.train` needs of one framework and seed, but for the first weights."""
+    """What a framework is for one table and seed."""
 
-    method: Any  # for build_round
+    method: Method
     rounds: int
-    epochs: int
     task: Task
     clients: list[Client]
-    server_data: Callable[[int], Any] | None = None
+    settings: tuple[Any, ...]  # that it depends on, beside those that all frameworks do
+    server_data: Callable[[int], GoldData] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Images:
+    """Who has which, as a seed divides them."""
+
+    table: pd.DataFrame
+    seed: int
+
+    def rows(self, client: str, split: str = "train") -> pd.DataFrame:
+        return self.table[(self.table.client == client) & (self.table.split == split)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Passes:
+    """How a client goes through its unlabelled images in a round."""
+
+    epochs: int  # of training
+    view: str = "training"  # that it trains on
+    label_views: int = 0  # whose predictions are averaged for a label, beside that of the plain image
 
 
 class Frameworks:
     """Makes federations of one network's inputs; tasks are shared, so that a round is built once."""
 
-    def __init__(self, inputs: Inputs, pool: Pool, settings: Settings, values: dict[str, Any]):
-        self._inputs, self._pool, self._settings, self._values = inputs, pool, settings, values
+    def __init__(self, inputs: Inputs, pool: Pool, flags: Flags) -> None:
+        self._inputs, self._pool, self._flags = inputs, pool, flags
+        self._batch = flags[PlflNetwork].batch
+        self._positions = stream_positions(division.clients(pool))
         batches = inputs.spec
         plain, unlabelled = Counted.spec(batches), UnlabelledData.spec(batches)
         partly = PartlyLabelledData.spec(batches)
-        specs: dict[str, tuple[Any, Any]] = {
-            "gold": (plain, None),
-            "csfl": (DataAndTest.spec(plain, batches), None),
-            "plfl": (unlabelled, None),
-            "plfl+": (unlabelled, GoldData.spec(batches) if values["server_epochs"] else None),
-            "fssfl": (DataAndTest.spec(partly, batches), None),
+        gold = GoldData.spec(batches) if flags[PseudoLabelPlus].server_epochs else None
+        self._tasks = {
+            "gold": Task(inputs.model, plain, cross_entropy),
+            "csfl": Task(inputs.model, DataAndTest.spec(plain, batches), cross_entropy),
+            "plfl": Task(inputs.model, unlabelled, cross_entropy),
+            "plfl+": Task(inputs.model, unlabelled, cross_entropy, gold),
+            "fssfl": Task(inputs.model, DataAndTest.spec(partly, batches), cross_entropy),
         }
-        self._tasks = {name: Task(inputs.model, spec[0], cross_entropy, spec[1]) for name, spec in specs.items()}
 
     def prepare(self, name: str, table: pd.DataFrame) -> None:
         """Stored features, all at once and not in the middle of a round."""
@@ -69,7 +93,7 @@ class Frameworks:
             self._inputs.prepare(list(trained.path), self.plus_view())
 
     def of(self, name: str, table: pd.DataFrame, seed: int) -> Federation:
-        """A framework over a table that `Pool.split` (and perhaps the poisoner) made."""
+        """A framework over a table that `division.split` (and perhaps the poisoner) made."""
         make = {
             "gold": self._gold,
             "csfl": self._csfl,
@@ -77,124 +101,109 @@ class Frameworks:
             "plfl+": self._plus,
             "fssfl": self._fssfl,
         }[name]
-        return make(table, seed)
+        return make(_Images(table, seed))
 
-    def _gold(self, table: pd.DataFrame, seed: int) -> Federation:
-        rows = _rows(table, oai.SERVER, "train")
-        epochs = self._settings.gold_epochs
-        client = Client(
-            oai.SERVER, lambda number: self._training(rows, epochs, stream(seed, number, _SERVER_PLACE)), site=HERE
+    def _gold(self, images: _Images) -> Federation:
+        settings = self._flags[GoldSettings]
+        training = self._at_server(images, settings.gold_epochs)
+        client = Client(oai.SERVER, training, site=HERE)
+        return Federation(self._method(FedAvg), 1, self._tasks["gold"], [client], (settings,))
+
+    def _csfl(self, images: _Images) -> Federation:
+        settings, local = self._flags[CsflSettings], self._flags[LocalSettings]
+        clients = self._tested(images, lambda rows, seed: self._training(rows, local.epochs, seed))
+        return Federation(
+            self._method(TestedFedAvg), settings.csfl_rounds, self._tasks["csfl"], clients, (settings, local)
         )
-        return Federation(self._method(FedAvg), 1, epochs, self._tasks["gold"], [client])
 
-    def _csfl(self, table: pd.DataFrame, seed: int) -> Federation:
-        epochs = self._settings.epochs
-
-        def data(client: str, position: int) -> Callable[[int], DataAndTest]:
-            train, test = (_rows(table, client, split) for split in ("train", "test"))
-            return lambda number: DataAndTest(
-                self._training(train, epochs, stream(seed, number, position)), self.plain(test)
-            )
-
-        method = Tested(self._method(FedAvg))
-        return Federation(method, self._settings.csfl_rounds, epochs, self._tasks["csfl"], self._clients(data))
-
-    def _plfl(self, table: pd.DataFrame, seed: int) -> Federation:
-        epochs = self._settings.epochs
+    def _plfl(self, images: _Images) -> Federation:
+        settings, local = self._flags[PlflSettings], self._flags[LocalSettings]
         method = self._method(PseudoLabel)
-        if self._settings.server_in_average:
+        if settings.server_in_average:
             # In the clients' measure: images times epochs.
-            own = float(len(_rows(table, oai.SERVER, "train")) * epochs)
-            method = dataclasses.replace(method, server_examples=own)
-        clients = self._clients(lambda client, position: self._unlabelled(table, client, position, epochs, seed))
-        return Federation(method, self._settings.plfl_rounds, epochs, self._tasks["plfl"], clients)
+            method = dataclasses.replace(method, server_examples=float(len(images.rows(oai.SERVER)) * local.epochs))
+        clients = self._labelling(images, _Passes(local.epochs))
+        depends = (settings, local, self._flags[TargetSettings])
+        return Federation(method, settings.plfl_rounds, self._tasks["plfl"], clients, depends)
 
-    def _plus(self, table: pd.DataFrame, seed: int) -> Federation:
-        epochs, gold_epochs = self._settings.plus_epochs, self._values["server_epochs"]
-        gold = _rows(table, oai.SERVER, "train")
-        prior = self._prior(gold)
-
-        view = self.plus_view()
+    def _plus(self, images: _Images) -> Federation:
+        settings, method, view = self._flags[PlusSettings], self._flags[PseudoLabelPlus], self.plus_view()
+        # Where nothing is augmented, another view would be the same image again.
+        label_views = settings.label_views if self._inputs.augments(view) else 0
+        clients = self._labelling(images, _Passes(settings.plus_epochs, view, label_views))
+        training, prior = self._at_server(images, method.server_epochs, view), self._prior(images)
 
         def server_data(number: int) -> GoldData:
-            return GoldData(*self._training(gold, gold_epochs, stream(seed, number, _SERVER_PLACE), view), prior)
+            batches, steps = training(number)
+            return GoldData(batches, steps, prior)
 
-        views = self._settings.label_views
-        clients = self._clients(
-            lambda client, position: self._unlabelled(table, client, position, epochs, seed, view, views)
-        )
         return Federation(
-            self._method(PseudoLabelPlus), self._settings.plus_rounds, epochs, self._tasks["plfl+"], clients,
-            server_data if gold_epochs else None,
+            method, settings.plus_rounds, self._tasks["plfl+"], clients, (settings, self._flags[TargetSettings]),
+            server_data if method.server_epochs else None,
         )  # fmt: skip
 
-    def _fssfl(self, table: pd.DataFrame, seed: int) -> Federation:
-        settings = self._settings
-
-        def data(client: str, position: int) -> Callable[[int], DataAndTest]:
-            train, test = (_rows(table, client, split) for split in ("train", "test"))
-            known, unknown = train[train.labelled], train[~train.labelled]
-            return lambda number: DataAndTest(
-                self._partly_labelled(known, unknown, stream(seed, number, position)), self.plain(test)
-            )
-
-        method = Tested(self._method(FixMatch))
-        return Federation(method, settings.fssfl_rounds, settings.epochs, self._tasks["fssfl"], self._clients(data))
+    def _fssfl(self, images: _Images) -> Federation:
+        settings, local = self._flags[FssflSettings], self._flags[LocalSettings]
+        clients = self._tested(images, self._partly_labelled)
+        return Federation(
+            self._method(TestedFixMatch), settings.fssfl_rounds, self._tasks["fssfl"], clients, (settings, local)
+        )
 
     def plus_view(self) -> str:
         """What PLFL+ trains on: with a frozen base that sees plain images, affine views of them."""
         plain = self._inputs.frozen and not self._inputs.augments("training")
-        return "affine" if plain and self._settings.plus_views else "training"
+        return "affine" if plain and self._flags[PlusSettings].plus_views else "training"
 
     def plain(self, rows: pd.DataFrame) -> tf.data.Dataset:
         """Rows in order, once, as they are: for tests."""
-        return self._inputs.batches(list(rows.path), self._pool.codes(rows), batch=self._settings.batch, shuffle=False)
+        return self._inputs.batches(list(rows.path), self._pool.codes(rows), batch=self._batch, shuffle=False)
 
     def _training(self, rows: pd.DataFrame, epochs: int, seed: int, view: str = "training") -> Counted:
-        batch = self._settings.batch
         batches = self._inputs.batches(
-            list(rows.path), self._pool.codes(rows), view, batch=batch, epochs=epochs, seed=seed
+            list(rows.path), self._pool.codes(rows), view, batch=self._batch, epochs=epochs, seed=seed
         )
-        return Counted(batches, np.int32(epochs * -(-len(rows) // batch)))
+        return Counted(batches, np.int32(epochs * -(-len(rows) // self._batch)))
 
-    def _unlabelled(
-        self,
-        table: pd.DataFrame,
-        client: str,
-        position: int,
-        epochs: int,
-        seed: int,
-        view: str = "training",
-        label_views: int = 0,
-    ) -> Callable[[int], UnlabelledData]:
-        rows = _rows(table, client, "train")
-        paths, numbers, batch = list(rows.path), np.arange(len(rows)), self._settings.batch
-        prior = self._prior(_rows(table, oai.SERVER, "train"))
-        # Where nothing is augmented, another view would be the same image again.
-        label_views = label_views if self._inputs.augments(view) else 0
+    def _at_server(self, images: _Images, epochs: int, view: str = "training") -> Callable[[int], Counted]:
+        """The server's training images in a round."""
+        gold = images.rows(oai.SERVER)
+        return lambda number: self._training(gold, epochs, stream(images.seed, number, _SERVER_POSITION), view)
 
-        def data(number: int) -> UnlabelledData:
-            draws = stream(seed, number, position)
-            labelling = plain = self._inputs.batches(paths, numbers, batch=batch, shuffle=False)
-            if label_views:
-                views = self._inputs.batches(
-                    paths, numbers, view, batch=batch, epochs=label_views, seed=draws + 1, shuffle=False
-                )
-                labelling = plain.concatenate(views)
-            return UnlabelledData(
-                labelling,
-                plain,
-                self._inputs.batches(paths, numbers, view, batch=batch, epochs=epochs, seed=draws),
-                self._pool.codes(rows),
-                np.int32(epochs),
-                np.random.default_rng(draws).random(len(rows), dtype=np.float32),
-                prior,
+    def _tested(self, images: _Images, training: Callable[[pd.DataFrame, int], Any]) -> list[Client]:
+        """Clients that also test; `training` is made of a client's rows and a seed."""
+        return self._clients(
+            images,
+            lambda client, seed: DataAndTest(
+                training(images.rows(client), seed), self.plain(images.rows(client, "test"))
+            ),
+        )
+
+    def _labelling(self, images: _Images, passes: _Passes) -> list[Client]:
+        """Clients that label their own images."""
+        prior = self._prior(images)
+        return self._clients(images, lambda client, seed: self._unlabelled(images.rows(client), prior, passes, seed))
+
+    def _unlabelled(self, rows: pd.DataFrame, prior: np.ndarray, passes: _Passes, seed: int) -> UnlabelledData:
+        paths, numbers, batch = list(rows.path), np.arange(len(rows)), self._batch
+        labelling = plain = self._inputs.batches(paths, numbers, batch=batch, shuffle=False)
+        if passes.label_views:
+            views = self._inputs.batches(
+                paths, numbers, passes.view, batch=batch, epochs=passes.label_views, seed=seed + 1, shuffle=False
             )
+            labelling = plain.concatenate(views)
+        return UnlabelledData(
+            labelling,
+            plain,
+            self._inputs.batches(paths, numbers, passes.view, batch=batch, epochs=passes.epochs, seed=seed),
+            self._pool.codes(rows),
+            np.int32(passes.epochs),
+            np.random.default_rng(seed).random(len(rows), dtype=np.float32),
+            prior,
+        )
 
-        return data
-
-    def _partly_labelled(self, known: pd.DataFrame, unknown: pd.DataFrame, seed: int) -> PartlyLabelledData:
-        settings, epochs = self._settings, self._settings.epochs
+    def _partly_labelled(self, rows: pd.DataFrame, seed: int) -> PartlyLabelledData:
+        settings, epochs = self._flags[FssflSettings], self._flags[LocalSettings].epochs
+        known, unknown = rows[rows.labelled], rows[~rows.labelled]
         batch = settings.labelled_batch
         labelled = self._inputs.batches(
             list(known.path), self._pool.codes(known), "weak", batch=batch, epochs=epochs, seed=seed
@@ -202,27 +211,35 @@ class Frameworks:
         steps = epochs * -(-len(known) // batch)
         unlabelled_batch = batch * settings.mu
         passes = -(-steps // -(-len(unknown) // unlabelled_batch))
-        # The same order for both views; the two augmentations draw from the seed independently.
-        weak, strong = (
-            self._inputs.batches(
+
+        def unlabelled(view: str) -> tf.data.Dataset:
+            """The same order for both views; the two augmentations draw from the seed independently."""
+            return self._inputs.batches(
                 list(unknown.path), np.zeros(len(unknown)), view, batch=unlabelled_batch, epochs=passes, seed=seed + 1
             )
-            for view in ("weak", "strong")
-        )
-        pairs = tf.data.Dataset.zip((weak, strong)).map(lambda first, second: (first[0], second[0]))
-        return PartlyLabelledData(labelled, pairs, np.int32(steps))
 
-    def _prior(self, gold: pd.DataFrame) -> np.ndarray:
-        counts = np.bincount(self._pool.codes(gold), minlength=len(self._pool.classes))
+        pairs = tf.data.Dataset.zip((unlabelled("weak"), unlabelled("strong")))
+        return PartlyLabelledData(labelled, pairs.map(lambda weak, strong: (weak[0], strong[0])), np.int32(steps))
+
+    def _prior(self, images: _Images) -> np.ndarray:
+        """Class shares among the server's training images."""
+        counts = np.bincount(self._pool.codes(images.rows(oai.SERVER)), minlength=len(self._pool.classes))
         return (counts / counts.sum()).astype(np.float32)
 
-    def _clients(self, data: Callable[[str, int], Callable[[int], Any]]) -> list[Client]:
-        names = enumerate(self._pool.clients)
-        return [Client(name, data(name, place + (place >= _SERVER_PLACE))) for place, name in names]
+    def _clients(self, images: _Images, data: Callable[[str, int], Any]) -> list[Client]:
+        """`data` is a client's in a round, made of its name and the seed of its random numbers there."""
 
-    def _method(self, kind: type[Method]) -> Any:
-        return pick(kind, self._values)
+        def client(name: str, position: int) -> Client:
+            return Client(name, lambda number: data(name, stream(images.seed, number, position)))
+
+        return [client(name, position) for name, position in self._positions.items()]
+
+    def _method(self, kind: type[M]) -> M:
+        """As its flags say; --average-from is PLFL+'s alone."""
+        return dataclasses.replace(self._flags[kind], average_from=0)
 
 
-def _rows(table: pd.DataFrame, client: str, split: str) -> pd.DataFrame:
-    return table[(table.client == client) & (table.split == split)]
+def stream_positions(clients: Sequence[str]) -> dict[str, int]:
+    """The position of each client's random numbers (`cohort.stream`): theirs go round the server's."""
+    positions = [position for position in range(len(clients) + 1) if position != _SERVER_POSITION]
+    return dict(zip(clients, positions))

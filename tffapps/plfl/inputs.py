@@ -8,27 +8,30 @@ view          whole images           stored features
 "strong"      more, and cutout       of one of a few strong views
 """
 
-from __future__ import annotations
-
 from preprocessing import augment
-from tffapps.inputs import PLAIN, Augmentation, Inputs, Network
-from tffapps.plfl import Settings
-from tffapps.plfl.data import CACHE
+from tffapps import PLAIN, Common, Flags, Inputs, Network, cache_folder
+from tffapps.inputs import Augmentation
+from tffapps.plfl import FssflSettings, PlflNetwork, PlusSettings
 
 AUGMENTATIONS: dict[str, Augmentation] = {"affine": augment.affine, "weak": augment.weak, "strong": augment.strong}
 
 
-def inputs_of(
-    name: str, settings: Settings, classes: int, weights: str, formats: tuple[str, ...], whole: bool = False
-) -> Inputs:
+def network_of(name: str, flags: Flags) -> Network:
+    """One of --models, as the flags describe it."""
+    chosen = flags[PlflNetwork]
+    return Network(name, chosen.size, chosen.channels, chosen.head, chosen.freeze, flags[Common].weights)
+
+
+def inputs_of(network: Network, flags: Flags, classes: int, formats: tuple[str, ...], whole: bool = False) -> Inputs:
     """`whole`: images only, never features, which could be stored of images that are here alone."""
+    trained, views = flags[PlflNetwork].augment, flags[FssflSettings].views
     return Inputs(
-        Network(name, settings.size, settings.channels, settings.head, settings.freeze, weights),
+        network,
         classes=classes,
         formats=formats,
-        cache=CACHE / "features",
+        cache=cache_folder() / "features",
         augmentations=AUGMENTATIONS,
-        training_view=PLAIN if settings.augment == "none" else settings.augment,
-        views={"affine": settings.plus_views, "weak": settings.views, "strong": settings.views},
+        training_view=PLAIN if trained == "none" else trained,
+        views={"affine": flags[PlusSettings].plus_views, "weak": views, "strong": views},
         whole=whole,
     )

@@ -3,8 +3,6 @@
 The thesis claims that its framework withstands poisoning and does not measure it.
 """
 
-from __future__ import annotations
-
 import os
 
 import cv2
@@ -12,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from preprocessing.knee import decode, encode
+from tffapps import cache_folder
 from tffapps.data import oai
 from tffapps.data.cache import cached_images
-from tffapps.plfl.data import CACHE
 
 POISONER = oai.CLIENTS[0]  # where the data names its own clients, the first of them
 KINDS = {"csfl": "labels changed", "plfl": "images ruined", "plfl+": "images ruined"}
@@ -26,15 +24,15 @@ def poisoned(
 ) -> pd.DataFrame:
     """The table with `share` of the client's training data spoilt."""
     rng = np.random.default_rng([seed, 77])
-    own = table.index[(table.client == client) & (table.split == "train")].to_numpy()
-    chosen = rng.permutation(own)[: round(share * len(own))]
+    rows = table.index[(table.client == client) & (table.split == "train")].to_numpy()
+    chosen = rng.permutation(rows)[: round(share * len(rows))]
     table = table.copy()
     if KINDS[framework] == "labels changed":
         steps = rng.integers(1, len(classes), len(chosen))
         codes = np.array([classes.index(label) for label in table.label[chosen]], int)
         table.loc[chosen, "label"] = [classes[code] for code in (codes + steps) % len(classes)]
     else:
-        paths, _ = cached_images(list(table.path[chosen]), ruin, {"tiles": _TILES}, CACHE / "ruined")
+        paths, _ = cached_images(list(table.path[chosen]), ruin, {"tiles": _TILES}, cache_folder() / "ruined")
         table.loc[chosen, "path"] = [os.path.abspath(str(path)) for path in paths]
     return table
 
@@ -51,7 +49,7 @@ def ruin(contents: bytes, tiles: int) -> bytes:
         for column in range(tiles)
     ]
     order = rng.permutation(len(pieces))
-    rows = [np.hstack([pieces[place] for place in order[row * tiles : (row + 1) * tiles]]) for row in range(tiles)]
+    rows = [np.hstack([pieces[number] for number in order[row * tiles : (row + 1) * tiles]]) for row in range(tiles)]
     shuffled = cv2.resize(np.vstack(rows), image.shape[::-1]).astype(np.float32)
     noisy = 255.0 - shuffled + rng.normal(0, 30, image.shape)
     return encode(np.clip(noisy, 0, 255).astype(np.uint8))

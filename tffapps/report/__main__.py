@@ -1,7 +1,5 @@
 """`python -m tffapps.report [--results FOLDER] [--summary]`"""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from tffapps.report.summary import in_text
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
-        prog="python -m tffapps.report",
+        prog=cli.called_as("report"),
         description="Writes the page of all results: index.html in their folder, one file that needs no other.",
         allow_abbrev=False,
     )

@@ -1,14 +1,12 @@
 """Tables and figures as HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tffapps.report.cells import Cell, Column, Grid, grid
 from tffapps.report.markup import Markup, element, joined, single
 from tffapps.report.pictures import Picture
+from tffapps.report.section import Table
 from tffapps.report.sheet import Sheet
-from tffapps.report.systems import Table
 
 MOST_ROWS = 400  # of one table
 

@@ -5,8 +5,6 @@ every row and says what ran is said once, below; columns without any value are l
 same number of decimals, unless they are of very different size.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -1,16 +1,15 @@
 """Everything a results folder holds, read once: tables, figures, costs, and what is wrong with them."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from tffapps import systems
 from tffapps.report import costs
 from tffapps.report.pictures import Picture, picture
+from tffapps.report.section import BENCHMARKS, Section
 from tffapps.report.sheet import Broken, Sheet, read
-from tffapps.report.systems import BENCHMARKS, SYSTEMS, System
 
 STANDIN = "stand-in"
 REAL = "real"  # the folder for runs on real images, beside those of the default run
@@ -21,7 +20,7 @@ _Thing = TypeVar("_Thing")
 class Place:
     """One application's folder."""
 
-    system: System
+    system: Section
     folder: str  # below the results: `fnst`, `real/fnst`
     sheets: dict[str, Sheet]
     pictures: dict[str, Picture]
@@ -48,23 +47,24 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    systems: Sequence[System]
+    systems: Sequence[Section]
     places: Sequence[Place]
     benchmarks: Place
     problems: Sequence[str]  # one line each
 
-    def of(self, system: System) -> list[Place]:
+    def of(self, system: Section) -> list[Place]:
         return [place for place in self.places if place.system is system]
 
 
 def collect(folder: pathlib.Path) -> Found:
-    places = [_place(folder, system, name) for system in SYSTEMS for name in (system.name, f"{REAL}/{system.name}")]
+    sections = [app.part("page").PAGE for app in systems.every()]
+    places = [_place(folder, system, name) for system in sections for name in (system.name, f"{REAL}/{system.name}")]
     benchmarks = _place(folder, BENCHMARKS, BENCHMARKS.name)
     problems = [f"{place.folder}/{name} {why}" for place in (*places, benchmarks) for name, why in place.broken.items()]
-    return Found(SYSTEMS, [place for place in places if not place.empty], benchmarks, problems)
+    return Found(sections, [place for place in places if not place.empty], benchmarks, problems)
 
 
-def _place(root: pathlib.Path, system: System, name: str) -> Place:
+def _place(root: pathlib.Path, system: Section, name: str) -> Place:
     folder = root / name
     broken: dict[str, str] = {}
     sheets = _read(folder, "*.csv", read, broken)

@@ -1,9 +1,8 @@
 """Seconds and bytes of each method, from the records of its finished runs (`runs/*/rounds.csv`).
 
-Runs are kept when settings change: only those with the profile of the tables count.
+Runs are kept when settings change: only those with the profile of the tables count. Those of version 0.1.0, whose
+settings.json has no labels, do not.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import json
@@ -63,9 +62,11 @@ def as_sheet(found: list[Run]) -> Sheet:
     return Sheet(tuple(rows[0]) if rows else (), tuple(rows))
 
 
-def _profile(settings: pathlib.Path) -> str:
+def _profile(settings: pathlib.Path) -> str | None:
+    """The profile that a run had; None: it is one of version 0.1.0."""
     try:
-        return str(json.loads(settings.read_text())["flags"]["profile"])
+        content = json.loads(settings.read_text())
+        return str(content["flags"]["profile"]) if "labels" in content else None
     except (OSError, ValueError, KeyError, TypeError):
         raise Broken("settings.json cannot be read") from None
 

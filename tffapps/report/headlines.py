@@ -1,7 +1,5 @@
 """What is compared with what: the paper's method, the baseline it should beat, and whoever might do as well."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 

@@ -1,17 +1,14 @@
 """HTML, a little of it. Text is escaped by `element`; what is already HTML is a `Markup`."""
 
-from __future__ import annotations
-
 import html
 import re
-from typing import Union
 
 
 class Markup(str):
     """Text that is HTML."""
 
 
-Content = Union[str, Markup]
+Content = str | Markup
 
 
 def element(_name: str, *content: Content, **attributes: str | int | bool) -> Markup:

@@ -1,16 +1,14 @@
 """The whole page, from what a results folder holds."""
 
-from __future__ import annotations
-
 from tffapps.report import costs
 from tffapps.report.blocks import figure_block, folded, grid_table, table_block
 from tffapps.report.cells import grid
 from tffapps.report.collect import REAL, Found, Place
 from tffapps.report.markup import Markup, anchor, element, joined, single, with_code
+from tffapps.report.section import Section, Table
 from tffapps.report.sentences import sentences
 from tffapps.report.style import CSS
 from tffapps.report.summary_block import summary_block
-from tffapps.report.systems import System, Table
 
 TITLE = "tffapps: results"
 _STANDIN_SAYS = "Images were drawn for this run. It shows that the machinery works, not which method is best."
@@ -67,7 +65,7 @@ def _badge(text: str, real: bool = False) -> Markup:
     return element("span", text, class_="badge real" if real else "badge")
 
 
-def _system(found: Found, system: System) -> Markup:
+def _system(found: Found, system: Section) -> Markup:
     parts = [element("h2", system.title, id=system.name), element("p", system.about)]
     parts.append(element("p", element("code", system.command), class_="command"))
     places = found.of(system)

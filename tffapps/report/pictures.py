@@ -1,7 +1,5 @@
 """Images that lie in the page as data URIs: small ones as they are, large ones scaled and as WebP."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import pathlib

@@ -1,7 +1,5 @@
 """What the numbers say, in sentences: worked out, not written by hand."""
 
-from __future__ import annotations
-
 from tffapps.report.collect import Place
 from tffapps.report.markup import Markup, element, joined
 from tffapps.report.summary import Comparison, Score, comparisons, signed

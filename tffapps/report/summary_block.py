@@ -1,7 +1,5 @@
 """The summary as HTML."""
 
-from __future__ import annotations
-
 from tffapps.report.collect import Found, Place
 from tffapps.report.markup import Markup, anchor, element, joined
 from tffapps.report.summary import SMOKE, Comparison, Score, comparisons, signed, smoke

@@ -1,7 +1,5 @@
 """The names of columns in words, and what their numbers are."""
 
-from __future__ import annotations
-
 # What ran: said once below a table when it is the same in every row, in this order.
 WHAT_RAN = (
     "data", "profile", "model", "weights", "vgg", "features", "aggregator", "artists", "site", "labels", "rounds",

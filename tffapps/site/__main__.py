@@ -1,7 +1,5 @@
 """The commands of a site; what each needs is imported once its flags are read."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -24,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m tffapps.site", description="One site of a federation.", allow_abbrev=False)
+    parser = Parser(prog=cli.called_as("site"), description="One site of a federation.", allow_abbrev=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     certs = commands.add_parser("certs", help=_CERTS, description=_CERTS, allow_abbrev=False)
@@ -45,7 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     meaning = "go on where the kernel cannot keep TFF's worker off the network: who reaches it can read and write files"
     serve.add_argument("--allow-open-worker", action="store_true", help=meaning)
     meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
-    serve.add_argument("--no-chores", action="store_true", help=meaning)
+    serve.add_argument("--no-jobs", action="store_true", help=meaning)
+    serve.add_argument("--no-chores", action="store_true", dest="no_jobs", help=argparse.SUPPRESS)  # its name in 0.1.0
     serve.set_defaults(work=_serve)
 
     describe = commands.add_parser("describe", help=_DESCRIBE, description=_DESCRIBE, allow_abbrev=False)
@@ -72,20 +71,23 @@ def _certs(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from tffapps.engine.doorway import Certificates
     from tffapps.site.serve import serve
+    from tffapps.wire.certificates import Certificates
 
     certificates = Certificates(options.cert, options.key, options.ca)
     serve(
         options.data, options.name, options.listen, certificates,
-        allow_open=options.allow_open_worker, prepares=not options.no_chores,
+        allow_open=options.allow_open_worker, prepares=not options.no_jobs,
     )  # fmt: skip
 
 
 def _describe(options: argparse.Namespace) -> None:
     from tffapps.site import data
 
-    _, description = data.readable(data.load(options.data, options.name), options.name, options.data)
+    notes: list[str] = []
+    _, description = data.readable(data.load(options.data, options.name, notes), options.name, options.data)
+    for note in notes:
+        print(note, file=sys.stderr)
     print(json.dumps(description, indent=1, ensure_ascii=False))
 
 

@@ -4,8 +4,6 @@ A site's certificate is for servers only and the coordinator's for clients only,
 coordinator towards another site. Nothing is revoked: whoever lost a key needs a new authority, or patience.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import ipaddress

@@ -11,8 +11,6 @@ that no row names, have no relative path. An absolute path, or one with `..`, st
 who runs the site can read: run it as a user who can read the data and nothing else of worth.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import json
@@ -21,28 +19,27 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from tffapps import __version__
+from tffapps.data import layouts, micrographs, published, standin
 from tffapps.data import manifest as manifests
-from tffapps.data import micrographs, standin
 from tffapps.errors import UserError
-
-DESCRIPTION = "site.json"
-_PACKAGE, _FRAMEWORKS = "tffapps", ("tensorflow", "tensorflow-federated")
-_MASK = ".mask"
+from tffapps.wire import protocol
 
 
-def load(data: Path, name: str) -> pd.DataFrame:
+def load(data: Path, name: str, notes: list[str] | None = None) -> pd.DataFrame:
     """The rows of a folder or manifest that are this site's: those of its client, or all if there is one client.
 
     Folders of micrographs and their labels are rows with masks; they are divided where they are cut into tiles.
     """
-    pairs = _micrographs(Path(os.path.abspath(data)))
-    table = manifests.load(data) if pairs is None else pairs
+    source = Path(os.path.abspath(data))
+    table = layouts.read(source, layouts.OF_SITES, [] if notes is None else notes)
+    if layouts.recognise(source, layouts.OF_SITES) in ("micrograph", "micrographs"):
+        table = table.assign(label=micrographs.LABEL, split="train")[[*manifests.COLUMNS, "mask", "subject"]]
     manifests.check(table)
     clients = sorted(set(table.client), key=manifests.natural_key)
     if name in clients:
@@ -54,21 +51,6 @@ def load(data: Path, name: str) -> pd.DataFrame:
     if unreadable:
         raise UserError(f"--data {data}: {unreadable} cannot be read; check its permissions")
     return table
-
-
-def _micrographs(root: Path) -> pd.DataFrame | None:
-    """The rows of a folder of one client's `images` and `labels`, or of several clients'; None: it holds others."""
-
-    def has_pairs(folder: Path) -> bool:
-        return all((folder / kind).is_dir() for kind in ("images", "labels"))
-
-    if has_pairs(root):
-        table = micrographs.read_client(root)
-    elif root.is_dir() and any(has_pairs(each) for each in root.iterdir()):
-        table = micrographs.read(root)
-    else:
-        return None
-    return table.assign(label=micrographs.LABEL, split="train")[[*manifests.COLUMNS, "mask", "subject"]]
 
 
 def readable(table: pd.DataFrame, name: str, source: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -97,8 +79,8 @@ def describe(table: pd.DataFrame, name: str) -> dict[str, Any]:
     masks = int((table["mask"] != "").sum()) if "mask" in table.columns else 0
     return {
         "name": name,
-        "version": version(),
-        "frameworks": frameworks(),
+        "version": __version__,
+        **protocol.own(),
         "classes": classes,
         "images": counts,
         "masks": masks,
@@ -111,36 +93,21 @@ def describe(table: pd.DataFrame, name: str) -> dict[str, Any]:
     }
 
 
-def relative_manifest(description: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of a site as its worker sees them, made from what it published: for the coordinator.
-
-    With a column of masks only if every image has one: which of them do is not published.
-    """
-    rows = [
-        (_relative(split, index, number), label, description["name"], split)
-        for split, counts in description["images"].items()
-        for index, label in enumerate(description["classes"])
-        for number in range(counts[label])
-    ]
-    table = pd.DataFrame(rows, columns=list(manifests.COLUMNS))
-    return table.assign(mask=table.path + _MASK) if description["masks"] == len(table) else table
-
-
 @contextlib.contextmanager
 def working_folder(table: pd.DataFrame, description: Mapping[str, Any]) -> Iterator[Path]:
     """The folder of links, for as long as the `with` block lasts."""
     folder = Path(tempfile.mkdtemp(prefix="tffapps-site-"))
     try:
-        (folder / DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
+        (folder / protocol.DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n")
         for split in manifests.SPLITS:
             for index, label in enumerate(description["classes"]):
                 (folder / split / str(index)).mkdir(parents=True)
                 rows = table[(table.split == split) & (table.label == label)]
                 for number, row in enumerate(rows.to_dict("records")):
-                    link = folder / _relative(split, index, number)
+                    link = folder / published.relative_path(split, index, number)
                     link.symlink_to(row["path"])
                     if row.get("mask"):
-                        link.with_name(link.name + _MASK).symlink_to(row["mask"])
+                        link.with_name(link.name + published.MASK).symlink_to(row["mask"])
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -149,10 +116,6 @@ def working_folder(table: pd.DataFrame, description: Mapping[str, Any]) -> Itera
 def _is_tiff(path: str) -> bool:
     """TensorFlow cannot read these; of a micrograph it is given tiles, which are in another format."""
     return path.lower().endswith((".tif", ".tiff"))
-
-
-def _relative(split: str, index: int, number: int) -> str:
-    return f"{split}/{index}/{number:06d}"
 
 
 def _size(path: str) -> str:
@@ -164,24 +127,3 @@ def _size(path: str) -> str:
             return f"{image.width}x{image.height}"
     except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError):
         return "unreadable"
-
-
-def frameworks() -> dict[str, str]:
-    """The versions of what a computation needs at both ends."""
-    return {package: metadata.version(package) for package in _FRAMEWORKS}
-
-
-def version() -> str:
-    try:
-        return metadata.version(_PACKAGE)
-    except metadata.PackageNotFoundError:  # run from its folder, not installed
-        return _version_in_project()
-
-
-def _version_in_project() -> str:
-    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
-    try:
-        lines = project.read_text().splitlines()
-    except OSError:
-        return "unknown"
-    return next((line.split('"')[1] for line in lines if line.startswith('version = "')), "unknown")

@@ -4,8 +4,6 @@ TensorFlow knows, and a site that waits for rounds does not need it. So this is 
 out.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

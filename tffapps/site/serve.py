@@ -1,7 +1,5 @@
 """`python -m tffapps.site serve`: this site's data, TFF's worker over it, and a door that asks for a certificate."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import logging
@@ -12,11 +10,12 @@ from pathlib import Path
 
 from tffapps.engine import supervisor
 from tffapps.engine.closed_worker import ClosedWorker
-from tffapps.engine.doorway import Certificates
 from tffapps.errors import RunStopped, UserError
-from tffapps.site import data, files
-from tffapps.site.address import parse_address
-from tffapps.site.desk import Desk
+from tffapps.site import data
+from tffapps.site.mailbox import Mailbox
+from tffapps.wire import certificate_checks
+from tffapps.wire.address import parse_address
+from tffapps.wire.certificates import Certificates
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -35,8 +34,11 @@ def serve(
     Unless it `prepares` what the coordinator asks for, it only takes part in rounds.
     """
     host, port = parse_address("--listen", listen)
-    files.check(certificates, "site", name)
-    table = data.load(source, name)
+    certificate_checks.check(certificates, "site", name)
+    notes: list[str] = []
+    table = data.load(source, name, notes)
+    for note in notes:
+        print(note, file=sys.stderr)
     listener = _bind(listen, host, port)
     bound = listener.getsockname()
     with contextlib.ExitStack() as stack:
@@ -45,7 +47,7 @@ def serve(
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))
         logging.basicConfig(format=supervisor.log_format(f"site {name}"), datefmt=supervisor.LOG_TIME, level="INFO")
-        desk = stack.enter_context(contextlib.closing(Desk(folder, table, description, willing=prepares)))
+        mailbox = stack.enter_context(contextlib.closing(Mailbox(folder, table, description, willing=prepares)))
         worker = ClosedWorker(
             listener, name=f"site {name}", folder=folder, certificates=certificates, restart=True,
             allow_open=allow_open, log=sys.stderr, remove=folder,
@@ -54,19 +56,19 @@ def serve(
             shown = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
             kept = "closed to the network" if worker.closed else "OPEN TO THE NETWORK"
             print(f"site {name}: {len(table)} images, listening on {shown}, worker {kept}", flush=True)
-            status = _wait(worker, desk)
+            status = _wait(worker, mailbox)
         finally:
             worker.stop()
     raise RunStopped(f"the supervisor of the worker ended (status {status}); run the same command again")
 
 
-def _wait(worker: ClosedWorker, desk: Desk) -> int:
+def _wait(worker: ClosedWorker, mailbox: Mailbox) -> int:
     """Sees to requests until the worker's supervisor ends."""
     while True:
         try:
             return worker.wait(_SECONDS_BETWEEN_LOOKS)
         except subprocess.TimeoutExpired:
-            desk.look()
+            mailbox.look()
 
 
 def _bind(listen: str, host: str, port: int) -> socket.socket:

@@ -1,0 +1,103 @@
+"""Losses and grains by hand, the choice of a round, and a run that has none to choose."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tffapps.data import images, pipeline
+from tffapps.errors import RunStopped
+from tffapps.evaluation import segmentation
+from tffapps.evaluation.evaluator import Trained
+from tffapps.fedtransfer import data
+from tffapps.fedtransfer.evaluator import GrainEvaluator, ScoringHere
+
+SIZE = (64, 64)
+SPEC = (tf.TensorSpec((None, *SIZE, 1), tf.float32), tf.TensorSpec((None, *SIZE), tf.int32))
+
+
+@pytest.fixture
+def scoring():
+    """Of a network with two weights: dark pixels are boundary, or light ones."""
+    picture = tf.keras.Input((*SIZE, 1))
+    logits = tf.keras.layers.Conv2D(2, 1)(picture)
+    model = tf.keras.Model(picture, tf.keras.layers.Softmax()(logits))
+
+    def in_order(rows):
+        return pipeline.of_files(
+            list(rows.path), list(rows["mask"]), images.Reader(SIZE, 1), batch=3, shuffle=False,
+            read_label=images.MaskReader(SIZE),
+        )  # fmt: skip
+
+    def loss(labels, probabilities):
+        return tf.reduce_mean(tf.cast(labels, tf.float32) * probabilities[..., 1], axis=[1, 2])
+
+    return ScoringHere(types.SimpleNamespace(model=model, in_order=in_order, loss=loss, spec=SPEC))
+
+
+def below(limit):
+    """Weights for which pixels darker than `limit` are boundary."""
+    return [np.array([[[[0.0, -100.0]]]], np.float32), np.array([0.0, 100 * limit], np.float32)]
+
+
+def test_grains_on_every_test_set(scoring, tiles):
+    found = GrainEvaluator("run", scoring, tiles, tiles.clients).test(below(0.5))
+    assert list(found) == ["austenite", "iron", "global"]
+    single = []
+    for client in tiles.clients:
+        rows = tiles.part("test", client)
+        expected = [
+            segmentation.scores(mask.astype(bool), image[..., 0] < 127.5)
+            for mask, image in zip(data.masks_of(rows), data.images_of(rows, 1))
+        ]
+        single += expected
+        assert found[client] == pytest.approx(
+            {metric: np.mean([one[metric] for one in expected]) for metric in ("map", "mvi", "ari")}
+        )
+    assert found["global"]["ari"] == pytest.approx(np.mean([one["ari"] for one in single]))
+
+
+def test_the_mean_loss_over_validation_tiles(scoring, tiles):
+    found = scoring.losses(below(0.5), tiles, ["iron"], last=False)
+    rows = tiles.part("val", "iron")
+    dark = data.images_of(rows, 1)[..., 0] < 127.5
+    assert list(found) == ["iron"]
+    assert found["iron"] == pytest.approx(np.mean(dark & data.masks_of(rows).astype(bool)), abs=1e-3)
+
+
+class Given:
+    """Losses and grains that are known."""
+
+    def losses(self, weights, tiles, clients, *, last):
+        return {client: float(weights[0]) + number for number, client in enumerate(clients)}
+
+    def grains(self, weights, tiles):
+        return {"a": np.full((1, 3), float(weights[0])), "b": np.full((3, 3), 0.0)}
+
+
+def test_a_row_has_the_mean_of_the_clients_losses():
+    evaluator = GrainEvaluator("run", Given(), None, ["a", "b"])
+    trained = Trained([np.array(3.0)], None, number=1, last=False, kept=lambda position: None)
+    assert evaluator.evaluate(trained) == {
+        "validation_loss": 3.5, "validation_loss_a": 3.0, "validation_loss_b": 4.0,
+    }  # fmt: skip
+    assert evaluator.headline == evaluator.chosen_by == "validation_loss"
+
+
+def test_the_chosen_weights_are_tested():
+    summary = GrainEvaluator("run", Given(), None, ["a", "b"]).summary(
+        {"round": 2.0, "validation_loss": 0.25, "training_loss": 9.0}, lambda: [np.array(0.8)]
+    )
+    assert (summary["round"], summary["validation_loss"]) == (2, 0.25) and list(summary) == [
+        "round", "validation_loss", "scores",
+    ]  # fmt: skip
+    assert summary["scores"]["a"] == pytest.approx({"map": 0.8, "mvi": 0.8, "ari": 0.8})
+    assert summary["scores"]["global"]["map"] == pytest.approx(0.2)  # of four tiles
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf])
+def test_no_round_to_choose(loss):
+    evaluator = GrainEvaluator("fedavg-seed0", Given(), None, ["a"])
+    with pytest.raises(RunStopped, match=r"fedavg-seed0: no round has a finite validation loss; lower --learning-rate"):
+        evaluator.summary({"round": 2, "validation_loss": loss}, list)

@@ -1,0 +1,134 @@
+"""What enters the key of which run, where runs begin and when they stop."""
+
+import types
+
+import numpy as np
+import pytest
+
+from tffapps import cli
+from tffapps.data import knees, oai
+from tffapps.data.pool import Pool
+from tffapps.plfl import APP, METHODS, PoisonSettings, trials
+from tffapps.runs import key_of
+from tffapps.settings import settings_of
+
+FLAGS = ["--profile=smoke", "--size=32"]
+GOLD = [np.ones(2)]
+
+
+class Study:
+    """Plays nothing: every run ends with the weights GOLD."""
+
+    engine = types.SimpleNamespace(sites={})
+
+    def __init__(self, flags):
+        self.flags, self.played = flags, []
+
+    def run(self, trial):
+        self.played.append(trial.labels["method"])
+        return types.SimpleNamespace(weights=lambda: GOLD)
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    folder = knees.write_knees(tmp_path_factory.mktemp("knees") / "k", images=80, size=32, progress=False)
+    return Pool("stand-in", oai.read_oai(folder), list(oai.LABELS.values()), "key", ("png",))
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def trials_of(pool, *arguments):
+    flags = cli.parse(APP, [*FLAGS, *arguments])
+    placement = types.SimpleNamespace(poison=flags[PoisonSettings].poison, whole=False)
+    return trials.Trials(Study(flags), pool, placement, "tiny")
+
+
+def keys(pool, *arguments):
+    found = trials_of(pool, *arguments)
+    return {method: key_of(found.trial(method, 0).key()) for method in METHODS}
+
+
+@pytest.fixture(scope="module")
+def plain(pool):
+    return keys(pool)
+
+
+IN_ROUNDS = {"csfl", "plfl", "plfl+", "fssfl"}
+
+
+@pytest.mark.parametrize(
+    ("flag", "changed"),
+    [
+        ("--batch=8", set(METHODS)),
+        ("--contrast=equalize", set(METHODS)),
+        ("--learning-rate=0.5", set(METHODS)),
+        ("--freeze=yes", set(METHODS)),
+        ("--freeze=no", set()),  # as auto is with random weights
+        ("--poison=0.5", set()),
+        ("--poison-seeds=1", set()),
+        ("--gold-epochs=7", {"gold", "plfl", "plfl+"}),
+        ("--epochs=7", {"csfl", "plfl", "fssfl"}),
+        ("--aggregator=robust", IN_ROUNDS),
+        ("--csfl-rounds=7", {"csfl"}),
+        ("--plfl-rounds=7", {"plfl"}),
+        ("--server-in-average", {"plfl"}),
+        ("--threshold=0.5", {"plfl", "plfl+"}),
+        ("--target-accuracy=0.5", {"plfl", "plfl+"}),
+        ("--plus-epochs=7", {"plfl+"}),
+        ("--label-views=1", {"plfl+"}),
+        ("--average-from=1", {"plfl+"}),
+        ("--keep=0.5", {"plfl+"}),
+        ("--tau=0.5", {"fssfl"}),
+        ("--views=3", {"fssfl"}),
+        ("--mu=3", {"fssfl"}),
+    ],
+)
+def test_a_flag_is_in_the_key_of_the_runs_that_depend_on_it(flag, changed, pool, plain):
+    other = keys(pool, flag)
+    assert {method for method in METHODS if other[method] != plain[method]} == changed
+
+
+def test_no_setting_is_forgotten(pool):
+    found = trials_of(pool)
+    written: dict[str, set[str]] = {}
+    for method in METHODS:
+        for name, values in found.trial(method, 0).key()["settings"].items():
+            written.setdefault(name, set()).update(values)
+    for owner in APP.settings:
+        fields = {each.name for each in settings_of(owner) if each.in_key}
+        (kind,) = [name for name in written if name in (owner.__name__, f"Tested{owner.__name__}")] or [""]
+        assert fields == written.get(kind, set()), owner
+
+
+def test_seed_model_and_share_tell_runs_apart(pool):
+    found = trials_of(pool)
+    clean, spoilt, other = found.trial("csfl", 0), found.trial("csfl", 0, 0.5), found.trial("csfl", 1)
+    assert len({key_of(trial.key()) for trial in (clean, spoilt, other)}) == 3
+    assert (clean.name, spoilt.name) == ("csfl-tiny-seed0", "csfl-tiny-seed0-poison0.5")
+
+
+def test_plfl_begins_with_the_gold_model(pool):
+    found = trials_of(pool, "--methods=csfl,plfl", "--poison=")
+    order = [(trial.labels["method"], trial.initial.weights is GOLD) for trial in found.all()]
+    assert order == [("gold", False), ("csfl", False), ("plfl", True)]
+    gold, spoilt = found.trial("gold", 0), found.trial("plfl", 0, 1.0)
+    assert spoilt.initial.identity == {"gold": key_of(gold.key())}  # the server's data is not spoilt
+    assert gold.size == gold.min_clients == 1
+
+
+def test_a_target_on_validation_stops_what_begins_with_gold(pool):
+    found = trials_of(pool, "--target-accuracy=0.7")
+    assert {method for method in METHODS if found.trial(method, 0).enough} == {"plfl", "plfl+"}
+    enough = found.trial("plfl", 0).enough
+    assert enough({"val_accuracy": 0.7, "accuracy": 0.1}) and not enough({"val_accuracy": 0.69, "accuracy": 0.9})
+    assert trials_of(pool).trial("plfl", 0).enough is None
+
+
+def test_the_server_validates_where_it_has_trained(pool):
+    found = trials_of(pool)
+    for method in METHODS:
+        prefixes = set(found.trial(method, 0).evaluator.parts)
+        assert prefixes == ({""} if method in ("csfl", "fssfl") else {"", "val_"}), method

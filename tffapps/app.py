@@ -1,0 +1,97 @@
+"""What a system declares of itself, and the flags that all systems have."""
+
+import dataclasses
+import importlib
+import importlib.util
+import pathlib
+from types import ModuleType
+from typing import Any
+
+from tffapps import engine
+from tffapps.errors import UserError
+from tffapps.settings import Flags, Setting, setting, settings_of
+from tffapps.wire.certificates import Certificates
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """Flags of every application. None is in a run's key: images count by their fingerprint, weights by their hash,
+    methods and seeds are labels of a run."""
+
+    data: str = setting(
+        "", "folder or manifest CSV; without it a stand-in is made", metavar="FOLDER_OR_MANIFEST", in_key=False
+    )
+    methods: tuple[str, ...] = setting((), "which methods to run, comma-separated", metavar="A,B", in_key=False)
+    seeds: tuple[int, ...] = setting((0, 1, 2), "seeds, comma-separated", metavar="0,1,2", least=0, in_key=False)
+    weights: str = setting("random", "imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False)
+    engine: str = setting(
+        "in-process",
+        f"where rounds run: {', '.join(engine.NAMES)}, or the sites' HOST:PORT,HOST:PORT",
+        metavar="ENGINE",
+        in_key=False,
+    )
+    cert: str = setting("", "sites: the coordinator's certificate", metavar="FILE", in_key=False)
+    key: str = setting("", "sites: its key", metavar="FILE", in_key=False)
+    ca: str = setting("", "sites: the authority of the sites' certificates", metavar="FILE", in_key=False)
+    results: str = setting("results", "folder for tables and runs", metavar="FOLDER", in_key=False)
+    min_clients: int = setting(
+        1, "a round with fewer good updates is played once more, then the run stops", least=1, in_key=False
+    )
+    tensorboard: bool = setting(False, "write TensorBoard logs into the run folders", in_key=False)
+
+    @property
+    def across_sites(self) -> bool:
+        return bool(engine.addresses(self.engine))
+
+    def certificates(self) -> Certificates | None:
+        """What the coordinator shows to sites, if there are any."""
+        return Certificates(self.cert, self.key, self.ca) if self.across_sites else None
+
+    def check_clients(self, count: int) -> None:
+        """Refuses a federation that is smaller than --min-clients asks for."""
+        if self.min_clients > count:
+            raise UserError(f"--min-clients {self.min_clients}: there are only {count} clients")
+
+
+@dataclasses.dataclass(frozen=True)
+class App:
+    """One system. Its package holds, beside this object (APP), modules of fixed names, imported when they are needed:
+
+    trials   `run(flags)`: the command's work
+    data     `look(flags)`: what it would find in --data (`python -m tffapps.data`)
+    page     `PAGE`: its section of the page
+    jobs     `JOBS`: what a site prepares for it when asked, by name; not every system has any
+    """
+
+    name: str
+    package: str  # where its modules are: __name__
+    summary: str  # in a list of systems
+    description: str
+    settings: tuple[type, ...]  # dataclasses whose fields become flags, beside those of Common
+    profiles: dict[str, dict[str, Any]]
+    methods: tuple[str, ...]
+    commands: tuple[str, ...] = ()  # modules with a `main(arguments)` of their own: tffapps fedstyle query …
+    default_profile: str = "demo"
+    narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from
+    not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all
+    server_has_data: bool = False  # across sites --data is then the server's own
+
+    def part(self, name: str) -> ModuleType:
+        """One of its modules."""
+        return importlib.import_module(f"{self.package}.{name}")
+
+    def has(self, name: str) -> bool:
+        return importlib.util.find_spec(f"{self.package}.{name}") is not None
+
+    def folder(self, flags: Flags) -> pathlib.Path:
+        """Where its tables and runs are."""
+        return pathlib.Path(flags[Common].results) / self.name
+
+    def flags(self) -> dict[str, Setting]:
+        """Every setting that is a flag, by name."""
+        found: dict[str, Setting] = {}
+        for owner in (Common, *self.settings):
+            for each in settings_of(owner):
+                if each.on_command_line and found.setdefault(each.name, each).default != each.default:
+                    raise ValueError(f"{owner.__name__}.{each.name}: another setting has this name, another default")
+        return found

@@ -1,0 +1,62 @@
+"""A network over a pool: its task, its pipelines, its test images. All trials of one network share one."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from tffapps.data import images
+from tffapps.data.pool import Pool
+from tffapps.evaluation.predictions import TestImages
+from tffapps.federated.cohort import Client, stream
+from tffapps.federated.task import Task, cross_entropy
+from tffapps.home import cache_folder
+from tffapps.inputs import PLAIN, Inputs, Network, engine_options
+from tffapps.study import Study
+
+
+class Classifier:
+    """Of the images of a pool, plain ones.
+
+    Args:
+      study: whose engine and trials it is for.
+      pool: the images, and their classes.
+      network: as the flags describe it.
+      batch: images a batch.
+      made: whether images are made beside the pool's, which are PNG.
+    """
+
+    def __init__(self, study: Study, pool: Pool, network: Network, *, batch: int, made: bool = False) -> None:
+        self._engine, self._pool, self._batch = study.engine, pool, batch
+        formats = tuple(name for name in images.FORMATS if name in pool.formats or (made and name == "png"))
+        self.inputs = Inputs(
+            network, classes=len(pool.classes), formats=formats, cache=cache_folder() / "features", augmentations={},
+            **engine_options(study.engine),
+        )  # fmt: skip
+        self.task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+
+    def batches(self, rows: pd.DataFrame, **options: Any) -> Any:
+        """A dataset of rows; `epochs`, `seed` and `shuffle` as `Inputs.batches` has them."""
+        return self.inputs.batches(list(rows.path), self._pool.codes(rows), batch=self._batch, **options)
+
+    def test_images(self, rows: pd.DataFrame) -> TestImages:
+        once = functools.partial(self.batches, shuffle=False)
+        return TestImages(self._engine, self.inputs.model, self.inputs.spec, rows, once)
+
+    def clients(
+        self, training: Mapping[str, pd.DataFrame], tested: pd.DataFrame, seed: int, epochs: int, first: int = 0
+    ) -> list[Client]:
+        """One for each entry of `training`, its features stored, and those of what is `tested`.
+
+        A client draws random numbers by its position, counted from `first`.
+        """
+        self.inputs.prepare([path for rows in (*training.values(), tested) for path in rows.path], PLAIN)
+        return [
+            Client(name, functools.partial(self._training, rows, epochs, seed, position))
+            for position, (name, rows) in enumerate(training.items(), first)
+        ]
+
+    def _training(self, rows: pd.DataFrame, epochs: int, seed: int, position: int, number: int) -> Any:
+        """What the client at a position trains on in a round."""
+        return self.batches(rows, epochs=epochs, seed=stream(seed, number, position))

@@ -1,0 +1,71 @@
+"""How a federation is judged after every round: predictions first, metrics from them."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from tffapps.evaluation.predictions import Predictions, TestImages
+
+Metrics = dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """A federation after a round."""
+
+    weights: list[np.ndarray]  # of the global model, to be judged and used
+    state: Any  # the server's, whole
+    number: int  # of the round
+    last: bool  # whether the round is the run's last
+    kept: Callable[[int], list[np.ndarray] | None]  # a client's own model, by its position; None before its first round
+
+
+class Evaluator(Protocol):
+    """What a trial is judged by."""
+
+    @property
+    def headline(self) -> str:
+        """The metric that is shown while it trains."""
+
+    @property
+    def chosen_by(self) -> str:
+        """The metric whose lowest value chooses the weights that stand for the run; "": the last round's do."""
+
+    def evaluate(self, trained: Trained) -> Metrics:
+        """The row of a round."""
+
+    def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
+        """What a finished run says of itself: of the chosen round's row, and its weights."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionEvaluator:
+    """Of a model that gives every image probabilities.
+
+    Args:
+      parts: what is predicted, by the prefix of its metrics: "" for the test images.
+      scores: the metrics of predictions.
+      metrics: names of those in the summary, which are NaN in a round in which predictions could not be had.
+      headline: the one that is shown.
+    """
+
+    parts: Mapping[str, TestImages]
+    scores: Callable[[Predictions], Metrics]
+    metrics: tuple[str, ...]
+    headline: str = "accuracy"
+    chosen_by: str = ""
+
+    def predict(self, trained: Trained) -> dict[str, Predictions | None]:
+        return {prefix: part.predict(trained.weights, last=trained.last) for prefix, part in self.parts.items()}
+
+    def evaluate(self, trained: Trained) -> Metrics:
+        metrics: Metrics = {}
+        for prefix, predictions in self.predict(trained).items():
+            values = self.scores(predictions) if predictions else dict.fromkeys(self.metrics, float("nan"))
+            metrics |= {prefix + name: value for name, value in values.items()}
+        return metrics
+
+    def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
+        return {metric: float(row[metric]) for metric in self.metrics}

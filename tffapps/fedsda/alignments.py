@@ -1,0 +1,154 @@
+"""What is done to the images of a federation, kept on disk: none, fedsda, ccst, amp-norm.
+
+fedsda and ccst change the training images only. amp-norm changes the test images as well, as HarmoFL does: its model
+has never seen an amplitude but the mean one.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from preprocessing import amplitude
+from tffapps import Flags, UserError, cache_folder
+from tffapps.data import made
+from tffapps.fedsda import AmplitudeSettings, CcstDecoderSettings, CcstSettings, ClassifierSettings, SeparationSettings
+from tffapps.fedsda.ccst import StyleTransfer
+from tffapps.fedsda.data import Fold
+from tffapps.fedsda.diffusion import StainModels
+from tffapps.fedsda.placement import Placement
+
+
+@dataclasses.dataclass(frozen=True)
+class Aligned:
+    """A fold's tables with the paths of the images that were made."""
+
+    train: pd.DataFrame  # beside the usual columns `source`, the original's path
+    test: pd.DataFrame
+    key: str  # changes with any image
+
+
+class Alignment(Protocol):
+    """A side."""
+
+    @property
+    def settings(self) -> Sequence[Any]:
+        """Those that its images depend on."""
+
+    def of(self, fold: Fold, seed: int) -> Aligned:
+        """The images of a federation."""
+
+
+class Unaligned:
+    """none: images as they are."""
+
+    settings = ()
+
+    def of(self, fold: Fold, seed: int) -> Aligned:
+        return Aligned(_with_source(fold), fold.test, "")
+
+
+class StainAlignment:
+    """fedsda, algorithm 2: a K-th of each client's patches gets stains drawn from each client's distribution."""
+
+    def __init__(self, flags: Flags, placement: Placement, stain_models: StainModels) -> None:
+        self._placement, self._stain_models = placement, stain_models
+        self.settings = flags[SeparationSettings], stain_models.settings
+
+    def of(self, fold: Fold, seed: int) -> Aligned:
+        train = _with_source(fold)
+        matrices = self._stain_models.of(fold).draw(_parts(fold, seed), seed)
+        paths = self._placement.align(train, matrices)
+        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()))
+
+
+class StyleAlignment:
+    """ccst: each image in the styles of one or more clients, the first drawn as for fedsda."""
+
+    def __init__(self, flags: Flags, style_transfer: StyleTransfer) -> None:
+        self._style_transfer, self._settings = style_transfer, flags[CcstSettings]
+        self.settings = self._settings, flags[CcstDecoderSettings]
+
+    def of(self, fold: Fold, seed: int) -> Aligned:
+        learned, clients, train = self._style_transfer.of(fold), len(fold.clients), _with_source(fold)
+        parts, alpha = _parts(fold, seed), self._settings.ccst_alpha
+        styles = min(self._settings.ccst_styles or clients, clients)
+        settings = {"side": "ccst", "version": 1, "networks": learned.key, "alpha": alpha}
+        tables = []
+        for shift in range(styles):
+            numbers = (parts + shift) % clients
+
+            def transfer(images: np.ndarray, rows: Sequence[int], numbers: np.ndarray = numbers) -> np.ndarray:
+                return learned.transfer(images, numbers[list(rows)])
+
+            paths = _made(train.path, numbers.tolist(), transfer, settings, "style transfer")
+            tables.append(train.assign(path=paths))
+        key = _hash(f"{learned.key} {styles} {alpha} {parts.tolist()}".encode())
+        return Aligned(pd.concat(tables, ignore_index=True), fold.test, key)
+
+
+class AmplitudeAlignment:
+    """amp-norm, algorithm 3. A single client has nobody to share an amplitude with: its images stay as they are."""
+
+    def __init__(self, flags: Flags) -> None:
+        self._decay, self._batch = flags[AmplitudeSettings].amplitude_decay, flags[ClassifierSettings].batch
+        self.settings = (flags[AmplitudeSettings],)
+
+    def of(self, fold: Fold, seed: int) -> Aligned:
+        if len(fold.clients) < 2:
+            return Unaligned().of(fold, seed)
+        train = _with_source(fold)
+        try:
+            mean = amplitude.combine([self._amplitude(fold, client) for client in fold.clients])
+            key = _hash(mean.tobytes())
+            return Aligned(
+                train.assign(path=_normalised(train.path, mean, key)),
+                fold.test.assign(path=_normalised(fold.test.path, mean, key)),
+                key,
+            )
+        except ValueError as error:
+            raise UserError(f"--sides amp-norm: {error}") from error
+
+    def _amplitude(self, fold: Fold, client: str) -> np.ndarray:
+        mean: amplitude.AmplitudeMean | None = None
+        for _, images in made.stacks(list(fold.of_client(client).path), batch=self._batch, rejects={}):
+            mean = mean or amplitude.AmplitudeMean(self._decay, images.shape[1:3])
+            mean.add(images)
+        if mean is None:
+            raise ValueError(f"no image of {client} can be read")
+        return mean.value
+
+
+def _normalised(paths: pd.Series, mean: np.ndarray, key: str) -> list[str]:
+    def normalise(images: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+        return amplitude.normalise(images, mean)
+
+    settings = {"side": "amp-norm", "version": 1, "amplitude": key}
+    return _made(paths, [None] * len(paths), normalise, settings, "amplitude normalisation")
+
+
+def _with_source(fold: Fold) -> pd.DataFrame:
+    return fold.train.assign(source=fold.train.path)
+
+
+def _parts(fold: Fold, seed: int) -> np.ndarray:
+    """For each training patch the number of a client: each client's patches are divided equally, at random."""
+    parts = np.empty(len(fold.train), np.int32)
+    for number, client in enumerate(fold.clients):
+        rows = np.flatnonzero((fold.train.client == client).to_numpy())
+        order = np.random.default_rng([seed, number, 0x5DA]).permutation(len(rows))
+        parts[rows] = (order + number) % len(fold.clients)  # where they do not divide evenly, not always the first
+    return parts
+
+
+def _made(
+    paths: pd.Series, parameters: Sequence[Any], make: made.Make, settings: dict[str, Any], title: str
+) -> list[str]:
+    return made.made_paths(list(paths), parameters, make, settings, cache_folder() / "aligned", title)
+
+
+def _hash(contents: bytes) -> str:
+    return hashlib.sha256(contents).hexdigest()[:16]

@@ -1,0 +1,167 @@
+"""The work behind `tffapps.fedsda`: patches → stains → stain model → images of each side → classifiers → tables."""
+
+from collections.abc import Iterator, Mapping
+
+from sklearn.metrics import average_precision_score
+
+from tffapps import (
+    METHODS,
+    Aggregation,
+    Classifier,
+    Common,
+    Flags,
+    Metrics,
+    Network,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Study,
+    Trial,
+    UserError,
+    name_of,
+    open_engine,
+)
+from tffapps.evaluation import classification
+from tffapps.fedsda import (
+    APP,
+    METRICS,
+    ClassifierSettings,
+    FedsdaSettings,
+    QualitySettings,
+    SeparationSettings,
+    data,
+    figures,
+    tables,
+)
+from tffapps.fedsda.alignments import (
+    Aligned,
+    Alignment,
+    AmplitudeAlignment,
+    StainAlignment,
+    StyleAlignment,
+    Unaligned,
+)
+from tffapps.fedsda.ccst import StyleTransfer
+from tffapps.fedsda.data import FEDERATION, Fold
+from tffapps.fedsda.diffusion import StainModels
+from tffapps.fedsda.placement import AtSites, Here, Placement
+from tffapps.fedsda.quality import PictureEvaluator
+from tffapps.fedsda.stain_source import distances_between
+from tffapps.fedsda.tables import Results
+
+
+def run(flags: Flags) -> None:
+    """Plays every method on every side and seed, and writes the tables and figures."""
+    common, folder = flags[Common], APP.folder(flags)
+    separation = flags[SeparationSettings].of_patches()
+    # What is here is read and measured before an engine is started; sites have looked at theirs.
+    here = None if common.across_sites else Here(data.look(flags), separation)
+    with open_engine(common.engine, common.certificates()) as engine:
+        placement = here or AtSites(engine, separation)
+        placement.announce(folder)
+        results = _results(Study(APP, flags, engine), placement)
+    tables.write_all(folder, results)
+    figures.draw_all(folder, results)
+
+
+def _results(study: Study, placement: Placement) -> Results:
+    flags, pool = study.flags, placement.pool
+    sides = placement.sides(flags[FedsdaSettings].sides)
+    folds = data.folds(pool, flags)
+    whole = folds[0]
+    stain_models = StainModels(study, placement)
+    # All of these now, so that a missing file of weights is not found out after an hour.
+    alignments = {side: _alignment(side, study, placement, stain_models) for side in sides}
+    classifiers = Classifiers(study, pool, alignments)
+    pictures = PictureEvaluator(flags[QualitySettings]) if len(sides) > 1 and not pool.at_sites else None
+
+    records = [study.run(trial) for fold in folds for trial in classifiers.trials(fold)]
+    if not records:
+        raise UserError("nothing to run: --pairs paper has other sides than none and fedsda for fedavg only")
+    learned = stain_models.all(whole) if "fedsda" in sides else []
+    images = {side: alignment.of(whole, study.common.seeds[0]) for side, alignment in alignments.items() if pictures}
+    return Results(
+        pool=pool,
+        fold=whole,
+        records=records,
+        separation=placement.separation(whole),
+        stain_models=learned,
+        between=distances_between(placement.sources(whole)) if learned else [],
+        stains=placement.matrices(whole) if learned else None,
+        quality=pictures.measure(images, whole.clients) if pictures else None,
+        what_ran={
+            "data": pool.name,
+            "profile": flags.profile,
+            "weights": classifiers.inputs.weights,
+            "model": flags[ClassifierSettings].model,
+        },
+    )
+
+
+def _alignment(side: str, study: Study, placement: Placement, stain_models: StainModels) -> Alignment:
+    if side == "fedsda":
+        return StainAlignment(study.flags, placement, stain_models)
+    if side == "ccst":
+        return StyleAlignment(study.flags, StyleTransfer(study, placement.pool))
+    if side == "amp-norm":
+        return AmplitudeAlignment(study.flags)
+    return Unaligned()
+
+
+class Classifiers:
+    """The trials of classifiers: they share the network."""
+
+    def __init__(self, study: Study, pool: Pool, alignments: Mapping[str, Alignment]) -> None:
+        self._study, self._pool, self._alignments = study, pool, alignments
+        self._settings = study.flags[ClassifierSettings]
+        network = Network(
+            self._settings.model, self._settings.size, 3, self._settings.head, self._settings.freeze,
+            study.common.weights,
+        )  # fmt: skip
+        self._classifier = Classifier(study, pool, network, batch=self._settings.batch)
+        self.inputs = self._classifier.inputs
+
+    def trials(self, fold: Fold) -> Iterator[Trial]:
+        """Every method and side that is asked for, on every seed; a side's images are made when it comes to it."""
+        for seed in self._study.common.seeds:
+            for side, alignment in self._alignments.items():
+                methods = [method for method in self._study.common.methods if self._wanted(method, side, fold)]
+                if methods:
+                    aligned = alignment.of(fold, seed)
+                    for method in methods:
+                        yield self._trial(method, side, fold, aligned, seed)
+
+    def _wanted(self, method: str, side: str, fold: Fold) -> bool:
+        """Left-out centres are for FedAvg alone."""
+        if method == "fedavg":
+            return True
+        pairs = self._study.flags[FedsdaSettings].pairs
+        return fold.name == FEDERATION and (pairs == "all" or side in ("none", "fedsda"))
+
+    def _trial(self, method: str, side: str, fold: Fold, aligned: Aligned, seed: int) -> Trial:
+        training = {name: aligned.train[aligned.train.client == name] for name in fold.clients}
+        return Trial(
+            labels={"method": method, "side": side, "fold": fold.name, "seed": seed},
+            name=name_of(method, side, f"seed{seed}", fold.without),
+            method=self._study.flags[METHODS[method]],
+            task=self._classifier.task,
+            clients=lambda: self._classifier.clients(training, aligned.test, seed, self._settings.epochs),
+            initial=self.inputs.initial(seed),
+            rounds=self._settings.rounds,
+            evaluator=PredictionEvaluator(
+                {"": self._classifier.test_images(aligned.test)}, _scores, METRICS, headline="auroc"
+            ),
+            settings=[self._settings, *self._alignments[side].settings],
+            data={"images": self._pool.key, "made": aligned.key},
+            size=len(fold.clients),
+            aggregation=self._study.flags[Aggregation],
+            min_clients=self._study.common.min_clients,
+        )
+
+
+def _scores(predictions: Predictions) -> Metrics:
+    labels, probabilities = predictions.labels, predictions.probabilities
+    scores = classification.scores(labels, probabilities)
+    if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
+        scores["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))
+    return {metric: scores[metric] for metric in METRICS}

@@ -1,0 +1,32 @@
+"""Its section of the page."""
+
+from tffapps.report.section import REJECTED, Section, Table
+
+PAGE = Section(
+    "fedstyle",
+    "FedStyle: one artist, one client",
+    "Recognises artists when every client is one artist, the hardest case there is for FedAvg. Mean embeddings of an "
+    "artist's pictures, “styles”, travel beside the weights, and the server trains on a small public set.",
+    (
+        Table(
+            "comparison.csv",
+            "Methods",
+            "Means of the last rounds. “local” is the server alone with the public pictures: nothing travels.",
+            renamed={"paper": "paper_accuracy"},
+        ),
+        Table("table1_scalability.csv", "More artists"),
+        Table("ablation.csv", "Losses left out"),
+        Table("heterogeneity.csv", "Pictures dealt out otherwise"),
+        Table("cloaking.csv", "Cloaked pictures", "Training in one place."),
+        Table("queries.csv", "Every test picture: where its artist came", folded=True),
+        Table("data.csv", "Who has how many pictures", folded=True),
+        REJECTED,
+    ),
+    (
+        ("comparison.png", "Accuracy over rounds."),
+        ("artists.png", "Pictures of each artist."),
+        ("sheet-1.png", "A query's contact sheet: the picture asked about, and the artists in their order."),
+    ),
+    (("method", "fedstyle"),),
+    "The paper: ResNet-18 on 18 painters of Artiststyle.",
+)

@@ -1,0 +1,63 @@
+"""The U-Net of a command: its initial weights, and tiles as it sees them."""
+
+import pathlib
+from typing import NoReturn
+
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+
+from models import unet
+from models.weights import WeightsError, check_shapes, fill
+from preprocessing.erasing import Erasing
+from tffapps import Initial, UserError
+from tffapps.data import images, pipeline
+from tffapps.fedtransfer import UNetSettings
+from tffapps.fedtransfer.data import FORMATS
+
+
+class Network:
+    """For tiles of this height and width; rows have the paths of tiles and of masks."""
+
+    def __init__(self, settings: UNetSettings, size: tuple[int, int], channels: int) -> None:
+        self._settings = settings
+        self._reader = images.Reader(size, channels, FORMATS)
+        self._mask_reader = images.MaskReader(size, FORMATS)
+        self._augment = Erasing(settings.erasing) if settings.erasing else None
+        self.spec = tf.TensorSpec((None, *size, channels), tf.float32), tf.TensorSpec((None, *size), tf.int32)
+        self.model = unet.build(input_shape=(*size, channels), width=settings.width, depth=settings.depth)
+        self.loss = unet.segmentation_loss(settings.boundary_weight)
+
+    def initial(self, weights: str, seed: int) -> Initial:
+        """What a seed's runs begin with: random weights, or those of a file."""
+        try:
+            used = fill(self.model, weights, seed, _no_imagenet, _whole)
+        except WeightsError as error:
+            raise UserError(f"--weights: {error}") from error
+        return Initial(self.model.get_weights(), {"weights": used.label, "weights_sha256": used.sha256})
+
+    def batches(self, rows: pd.DataFrame, seed: int) -> tf.data.Dataset:
+        """To train with."""
+        return pipeline.of_files(
+            list(rows.path), list(rows["mask"]), self._reader, batch=self._settings.batch,
+            epochs=self._settings.epochs, seed=seed, augment=self._augment, read_label=self._mask_reader,
+        )  # fmt: skip
+
+    def in_order(self, rows: pd.DataFrame) -> tf.data.Dataset:
+        """To validate and test with."""
+        return pipeline.of_files(
+            list(rows.path), list(rows["mask"]), self._reader, batch=self._settings.batch, shuffle=False,
+            read_label=self._mask_reader,
+        )  # fmt: skip
+
+
+def _no_imagenet() -> NoReturn:
+    raise WeightsError("a U-Net has no ImageNet weights; choose --weights random or --weights FILE")
+
+
+def _whole(path: pathlib.Path, arrays: list[np.ndarray], model: tf.keras.Model) -> tuple[str, int]:
+    """A file holds all weights of this U-Net, or is refused."""
+    if len(arrays) != len(model.weights):
+        raise WeightsError(f"{path}: {len(arrays)} arrays; this U-Net has {len(model.weights)}")
+    check_shapes(path, arrays, model.weights, model.name)
+    return "model", len(arrays)

@@ -1,0 +1,38 @@
+"""Its section of the page."""
+
+from tffapps.report.section import REJECTED, Section, Table
+
+PAGE = Section(
+    "plfl",
+    "PLFL: knee X-rays, few labels",
+    "Grades knee osteoarthritis (healthy, moderate, severe) when only the server has labelled images: it trains first, "
+    "then clients label their own images with its model and train on the labels it is sure of. CSFL (clients have all "
+    "labels) and FSSFL (a fifth of them, FixMatch) are the thesis's other settings, PLFL+ is ours.",
+    (
+        Table(
+            "comparison.csv",
+            "Frameworks",
+            "The server's test images after each round; gold is the server's own training before any round. CSFL's "
+            "server has other test images than the rest, so its rows compare with the others only roughly.",
+            only={"site": "server"},
+        ),
+        Table("best.csv", "Each framework at its end", folded=True),
+        Table("pseudo_labels.csv", "Labels that clients kept, and how many were right", folded=True),
+        Table("poisoning.csv", "One client spoilt", "Accuracy and macro F1 at the server."),
+        Table("times.csv", "Minutes"),
+        Table("confusion.csv", "Confusion matrices, all seeds together", folded=True),
+        Table("models.csv", "Parameters of the networks", folded=True),
+        Table("splits.csv", "Who has how many images", folded=True),
+        REJECTED,
+    ),
+    (
+        ("accuracy.png", "Accuracy at the server over rounds."),
+        ("macro_f1.png", "Macro F1 at the server over rounds."),
+        ("confusion.png", "Confusion matrices, all seeds together."),
+        ("pseudo_labels.png", "Labels kept by class."),
+        ("poisoning.png", "One client spoilt."),
+        ("steps.png", "Preprocessing, step by step."),
+    ),
+    (("framework", "plfl"),),
+    "The thesis: one run of the same networks on 4,057 images of the public knee set.",
+)

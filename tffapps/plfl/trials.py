@@ -1,0 +1,165 @@
+"""The work behind `tffapps.plfl`: data → networks → trials of the frameworks → tables and figures."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tffapps import (
+    Aggregation,
+    Client,
+    Common,
+    Flags,
+    Initial,
+    Metrics,
+    Pool,
+    PredictionEvaluator,
+    Predictions,
+    Record,
+    Study,
+    TestImages,
+    Trial,
+    key_of,
+    name_of,
+    open_engine,
+    write_table,
+)
+from tffapps.data import images, oai
+from tffapps.evaluation import classification
+from tffapps.plfl import (
+    AFTER_GOLD,
+    APP,
+    METRICS,
+    SPLITS,
+    PlflImages,
+    PlflNetwork,
+    PoisonSettings,
+    TargetSettings,
+    division,
+    figures,
+    parameters,
+    poisoning,
+    tables,
+)
+from tffapps.plfl.frameworks import Frameworks
+from tffapps.plfl.inputs import inputs_of, network_of
+from tffapps.plfl.parameters import Shape
+from tffapps.plfl.placement import Placement, placed
+
+
+def run(flags: Flags) -> None:
+    """Plays every framework on every network and seed, then the poisoning study; writes the tables and figures."""
+    common, folder = flags[Common], APP.folder(flags)
+    if not common.data:
+        common.check_clients(len(oai.CLIENTS))
+    placement = placed(flags)
+    records, weights = list[Record](), list[str]()
+    with open_engine(common.engine, common.certificates()) as engine:
+        pool = placement.pool(engine.sites)
+        pool.announce(folder)
+        common.check_clients(len(division.clients(pool)))
+        study = Study(APP, flags, engine)
+        for model in flags[PlflNetwork].models:
+            trials = Trials(study, pool, placement, model)
+            records += [study.run(trial) for trial in trials.all()]
+            weights.append(trials.inputs.weights)
+    what_ran = {"data": pool.name, "profile": flags.profile, "weights": weights[0]}
+    made = tables.all_of(records, pool, common.seeds)
+    for name, table in made.items():
+        if len(table):
+            write_table(folder / f"{name}.csv", table, **what_ran)
+    shapes = [Shape.of(network_of(model, flags), len(pool.classes)) for model in flags[PlflNetwork].models]
+    parameters.write(folder, shapes, flags.fresh)
+    figures.draw_all(folder, records, pool, made, f"{pool.name}, {weights[0]}")
+    if flags[PlflImages].preprocess == "knee":
+        figures.knee_steps(folder / "steps.png", pool, flags[PlflImages].contrast)
+    print(tables.shown(records))
+    print(f"tables and figures: {folder}")
+
+
+class Trials:
+    """All trials of one network: they share it, its tasks and its stored features."""
+
+    def __init__(self, study: Study, pool: Pool, placement: Placement, model: str) -> None:
+        self._study, self._flags, self._pool, self._model = study, study.flags, pool, model
+        self._poison = placement.poison
+        # What the poisoner ruins becomes PNG.
+        formats = tuple(name for name in images.FORMATS if name in pool.formats or (name == "png" and self._poison))
+        network = network_of(model, self._flags)
+        self.inputs = inputs_of(network, self._flags, len(pool.classes), formats, placement.whole)
+        self._frameworks = Frameworks(self.inputs, pool, self._flags)
+
+    def all(self) -> Iterator[Trial]:
+        """Each is to be played before the next is asked for: stored features are of the weights loaded last."""
+        common = self._flags[Common]
+        methods = list(common.methods)
+        if set(AFTER_GOLD) & set(methods) and "gold" not in methods:
+            methods.insert(0, "gold")
+        for seed in common.seeds:
+            for method in methods:
+                yield self.trial(method, seed)
+        for share in self._poison:
+            for seed in common.seeds[: self._flags[PoisonSettings].poison_seeds or None]:
+                for method in poisoning.KINDS:
+                    if method in methods:
+                        yield self.trial(method, seed, share)
+
+    def trial(self, method: str, seed: int, share: float = 0.0) -> Trial:
+        """A framework; with a `share`, that much of the first client's training data is spoilt."""
+        common, target = self._flags[Common], self._flags[TargetSettings].target_accuracy
+        initial = self._initial(method, seed)
+        table = division.split(self._pool, SPLITS[method], seed)
+        federation = self._frameworks.of(method, table, seed)
+        several = len(federation.clients) > 1
+
+        def clients() -> Sequence[Client]:
+            first = division.clients(self._pool)[0]
+            trained = poisoning.poisoned(table, method, share, self._pool.classes, seed, first) if share else table
+            self._frameworks.prepare(method, trained)
+            return self._frameworks.of(method, trained, seed).clients
+
+        return Trial(
+            labels={"method": method, "model": self._model, "seed": seed, "poison": share},
+            name=name_of(method, self._model, f"seed{seed}", f"poison{share:g}" if share else ""),
+            method=federation.method,
+            task=federation.task,
+            clients=clients,
+            initial=initial,
+            rounds=federation.rounds,
+            evaluator=self._evaluator(method, table),
+            settings=[self._flags[PlflImages], self._flags[PlflNetwork], *federation.settings],
+            data={"images": self._pool.key},
+            size=len(federation.clients),
+            aggregation=self._flags[Aggregation] if several else Aggregation(),
+            min_clients=1 if method == "gold" else common.min_clients,
+            server_data=federation.server_data,
+            enough=(lambda row: row["val_accuracy"] >= target) if target and method in AFTER_GOLD else None,
+        )
+
+    def _initial(self, method: str, seed: int) -> Initial:
+        """The network's first weights, or those that the server's own training ended with."""
+        if method not in AFTER_GOLD:
+            return self.inputs.initial(seed)
+        gold = self.trial("gold", seed)
+        return Initial(self._study.run(gold).weights(), {"gold": key_of(gold.key())})
+
+    def _evaluator(self, method: str, table: pd.DataFrame) -> PredictionEvaluator:
+        """Of the server's test images and, where it has trained, its validation images."""
+        server = table[table.client == oai.SERVER]
+        splits = {"": "test"} if SPLITS[method] != "plfl" else {"": "test", "val_": "val"}
+        parts = {
+            prefix: TestImages(
+                self._study.engine, self.inputs.model, self.inputs.spec, server[server.split == split],
+                self._frameworks.plain, here=True,
+            )
+            for prefix, split in splits.items()
+        }  # fmt: skip
+        return PredictionEvaluator(parts, self._scores, METRICS)
+
+    def _scores(self, predictions: Predictions) -> Metrics:
+        """METRICS and the confusion matrix, `test_<true>_<predicted>`."""
+        labels, probabilities = predictions.labels, predictions.probabilities
+        scores = classification.scores(labels, probabilities)
+        counts = classification.confusion(labels, probabilities, self._pool.classes).to_numpy()
+        confusion = {f"test_{i}_{j}": int(count) for (i, j), count in np.ndenumerate(counts)}
+        return {name: value for name, value in scores.items() if name in METRICS} | confusion

@@ -1,0 +1,161 @@
+"""A run, declared (`Trial`), and the one place that opens, resumes, trains and finishes it (`Study.run`)."""
+
+import dataclasses
+import pathlib
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tffapps import __version__
+from tffapps.app import App, Common
+from tffapps.engine import Engine
+from tffapps.errors import UserError
+from tffapps.evaluation.evaluator import Evaluator, Metrics
+from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.cohort import Client
+from tffapps.federated.method import Method
+from tffapps.federated.round import Round, build_round
+from tffapps.federated.task import Task
+from tffapps.runs import BEST, Run, key_of
+from tffapps.settings import Flags, key_values
+from tffapps.training import train
+
+
+@dataclasses.dataclass(frozen=True)
+class Initial:
+    """The weights that a run begins with, and what identifies them in its key."""
+
+    weights: list[np.ndarray]
+    identity: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What one run is. All that could change one of its numbers is in its key."""
+
+    labels: Mapping[str, Any]  # method, seed and what else tells it from the others: in the key, and columns of tables
+    name: str  # the readable part of its folder's name
+    method: Method
+    task: Task
+    clients: Callable[[], Sequence[Client]]  # made when the run is played: preparing their data may take long
+    initial: Initial
+    rounds: int
+    evaluator: Evaluator
+    settings: Sequence[Any]  # whole settings objects that it depends on, beside method and aggregation
+    data: Mapping[str, str]  # fingerprints of the images, also of those made for it
+    size: int  # number of clients
+    aggregation: Aggregation = dataclasses.field(default_factory=Aggregation)
+    min_clients: int = 1
+    server_data: Callable[[int], Any] | None = None  # of a round, where the method has a server step
+    enough: Callable[[Metrics], bool] | None = None  # whether a round's metrics are good enough to stop at
+
+    def key(self) -> dict[str, Any]:
+        """Changes with any setting that is in a key, the images, the initial weights, the labels."""
+        settings = {type(each).__name__: key_values(each) for each in (*self.settings, self.method, self.aggregation)}
+        return {
+            "labels": dict(self.labels), "rounds": self.rounds, "settings": settings, "data": dict(self.data),
+            "initial": dict(self.initial.identity),
+        }  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a finished run wrote down. `record["method"]` is one of its labels."""
+
+    labels: Mapping[str, Any]
+    rounds: pd.DataFrame
+    clients: pd.DataFrame
+    summary: dict[str, Any]
+    folder: pathlib.Path
+    weights: Callable[[], list[np.ndarray]]  # of the round that stands for the run: the chosen one, or the last
+
+    def __getitem__(self, label: str) -> Any:
+        return self.labels[label]
+
+
+class Study:
+    """All runs of one command: they share every round that has been built."""
+
+    def __init__(self, app: App, flags: Flags, engine: Engine) -> None:
+        self.app, self.flags, self.engine = app, flags, engine
+        self.common = flags[Common]
+        self.folder = app.folder(flags)
+        self._rounds: dict[Any, tuple[Task, Round]] = {}  # a task is kept alive beside its round: its id is in the key
+        self._records: dict[str, Record] = {}
+
+    def run(self, trial: Trial) -> Record:
+        """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""
+        key = trial.key()
+        folder_name = f"{trial.name}-{key_of(key)}"
+        if folder_name not in self._records:  # else this command has played it already
+            with Run(self.folder, trial.name, key, self._about(trial), self.flags.fresh) as run:
+                if not run.finished:
+                    self._train(run, trial)
+                    run.finish(self._summary(run, trial))
+                self._records[folder_name] = _record(run, trial)
+        return self._records[folder_name]
+
+    def _train(self, run: Run, trial: Trial) -> None:
+        train(
+            run, self.round_of(trial), trial.initial.weights, trial.clients(),
+            rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
+            headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
+            tensorboard=self.common.tensorboard, server_data=trial.server_data, enough=trial.enough,
+            seed=int(trial.labels["seed"]),
+        )  # fmt: skip
+
+    def round_of(self, trial: Trial) -> Round:
+        """Built once for all trials that differ in nothing it depends on."""
+        counted = trial.method.counts_clients or not trial.aggregation.weighted
+        key = (id(trial.task), trial.method, trial.aggregation, trial.size if counted else None)
+        if key not in self._rounds:
+            self._rounds[key] = trial.task, build_round(trial.task, trial.method, trial.aggregation, trial.size)
+        return self._rounds[key][1]
+
+    def _summary(self, run: Run, trial: Trial) -> dict[str, Any]:
+        rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
+        chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
+        row = {str(name): value for name, value in rounds.loc[chosen].items()}
+        return trial.evaluator.summary(row, _weights_of(run, trial))
+
+    def _about(self, trial: Trial) -> dict[str, Any]:
+        """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""
+        values = self.flags.as_dict()
+        packages = ("tensorflow", "tensorflow-federated", "keras", "numpy")
+        versions = {name: metadata.version(name) for name in packages}
+        return {
+            "app": self.app.name, "labels": dict(trial.labels), "flags": {**values, **paths_of(values)},
+            "versions": {"tffapps": __version__, "python": platform.python_version(), **versions},
+        }  # fmt: skip
+
+
+def _record(run: Run, trial: Trial) -> Record:
+    return Record(trial.labels, run.rounds(), run.clients(), run.summary(), run.folder, _weights_of(run, trial))
+
+
+def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
+    """Reads the weights of the round that stands for a run, when they are asked for."""
+    # Not of the trial itself: a record would keep its initial weights and test images in memory.
+    chosen, count, averaged = bool(trial.evaluator.chosen_by), len(trial.initial.weights), trial.method.average_from > 0
+
+    def read() -> list[np.ndarray]:
+        best = run.kept(BEST) if chosen else None
+        if best is not None:
+            return best
+        checkpoint = run.latest()
+        if checkpoint is None:
+            raise UserError(f"{run.folder}: its checkpoint cannot be read; remove the folder, or use --fresh for all")
+        # A mean over rounds is the last part of a state, the weights of its last round are the first.
+        return checkpoint[1][-count:] if averaged else checkpoint[1][:count]
+
+    return read
+
+
+def paths_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """Those of the flags that name a file or folder, absolute: the settings can be run again from anywhere."""
+    given = {name: pathlib.Path(values[name]) for name in ("data", "weights", "cert", "key", "ca") if values[name]}
+    return {name: str(path.resolve()) for name, path in given.items() if path.exists()}

@@ -1,0 +1,155 @@
+"""The rounds of one run, from wherever it stands to its end: played, judged, written down."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tree
+
+from tffapps.engine import Engine
+from tffapps.errors import UserError
+from tffapps.evaluation.evaluator import Metrics, Trained
+from tffapps.federated.cohort import Client, Outcome, play
+from tffapps.federated.round import AnyState, Round
+from tffapps.progress import Progress
+from tffapps.runs import BEST, Run
+
+# Columns of rounds.csv that two runs of the same settings may differ in.
+MEASURED_COLUMNS = ("seconds", "training_seconds", "peak_memory_mb")
+
+
+def train(
+    run: Run,
+    round_: Round,
+    weights: Sequence[np.ndarray],
+    clients: Sequence[Client],
+    *,
+    rounds: int,
+    evaluate: Callable[[Trained], Metrics],
+    engine: Engine,
+    min_clients: int = 1,
+    headline: str = "accuracy",
+    chosen_by: str = "",
+    tensorboard: bool = False,
+    server_data: Callable[[int], Any] | None = None,
+    enough: Callable[[Metrics], bool] | None = None,
+    seed: int = 0,
+) -> list[np.ndarray]:
+    """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights.
+
+    Args:
+      run: where the record and the checkpoints are.
+      round_: what is played.
+      weights: the global model before the first round.
+      clients: who takes part, and with what data.
+      rounds: how many.
+      evaluate: metrics of the federation after a round; what clients keep is in the run's folder by then.
+      engine: that the rounds are played on.
+      min_clients: a round with fewer good updates is played once more, then the run stops.
+      headline: the metric that is shown while it trains.
+      chosen_by: the metric whose lowest value chooses the weights that the run keeps beside the last; "": none.
+      tensorboard: whether to log for it as well.
+      server_data: the server's own data for a round, where the round has a server step.
+      enough: whether metrics are good enough to stop at.
+      seed: for methods that draw random numbers.
+    """
+    state = round_.start(weights, seed)
+    done, state = _resume(run, state)
+    first_kept = round_.first_kept(weights, seed)
+    if enough and done and enough(run.rounds().iloc[-1].to_dict()):
+        return round_.result(state)
+    if 0 < done < rounds:
+        print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
+
+    def kept_weights(position: int) -> list[np.ndarray] | None:
+        kept = run.kept(position)
+        return None if kept is None else kept[: len(round_.layout.shapes)]
+
+    with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
+        for number in range(done + 1, rounds + 1):
+            begin = time.perf_counter()
+            outcome = play(
+                round_, state, clients, number, min_clients, server_data,
+                lambda position: run.kept(position) or first_kept,
+            )  # fmt: skip
+            state = outcome.state
+            for position, kept in outcome.kept.items():
+                run.keep(number, position, kept())
+            trained = time.perf_counter()
+            engine.tell(outcome.reports, f"took part in round {number} of {rounds} of {run.folder.name}")
+            model = Trained(round_.result(state), state, number, last=number == rounds, kept=kept_weights)
+            metrics = evaluate(model)
+            if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
+                run.keep(number, BEST, model.weights)
+            row = _row(number, metrics, outcome, round_, len(clients))
+            row["seconds"] = round(time.perf_counter() - begin, 3)
+            row["training_seconds"] = round(trained - begin, 3)
+            row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
+            run.add_round(row, [{**report, "client": name} for name, report in outcome.reports.items()])
+            run.save(number, [np.asarray(leaf) for leaf in tree.flatten(state)])
+            log(number, {**metrics, "training_loss": outcome.loss})
+            progress.step(_note(row, headline, outcome))
+            if enough and enough(metrics):
+                break
+    return round_.result(state)
+
+
+def _is_lowest(value: float, run: Run, metric: str) -> bool:
+    """Whether no earlier round has as low a value; NaN never is, and never counts."""
+    earlier = run.rounds()
+    lowest = earlier[metric].min() if len(earlier) else np.nan
+    return value < (np.inf if np.isnan(lowest) else lowest)
+
+
+def _resume(run: Run, start: AnyState) -> tuple[int, AnyState]:
+    checkpoint = run.latest()
+    if checkpoint is None:
+        return 0, start
+    number, arrays = checkpoint
+    leaves = tree.flatten(start)
+    if [np.shape(array) for array in arrays] != [np.shape(leaf) for leaf in leaves]:
+        raise UserError(f"the checkpoint in {run.folder} does not belong to this model; use --fresh")
+    # Scalars go back to what they were: TFF's states hold plain numbers beside arrays.
+    restored = [array if array.shape else array[()] for array in arrays]
+    return number, tree.unflatten_as(start, restored)
+
+
+def _row(number: int, metrics: Metrics, outcome: Outcome, round_: Round, clients: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"round": number, **metrics}
+    row["training_loss"] = outcome.loss
+    row["examples"] = outcome.examples
+    row["clients"] = outcome.took_part
+    row["left_out"] = "; ".join(f"{name} ({why})" for name, why in outcome.left_out.items())
+    row["bytes_down"] = round_.bytes_down(clients)
+    row["bytes_up"] = round_.bytes_up(outcome.took_part)
+    epsilon = round_.aggregation.epsilon(number)
+    if epsilon is not None:
+        row["epsilon"] = round(epsilon, 4)
+    return row
+
+
+def _note(row: dict[str, Any], headline: str, outcome: Outcome) -> str:
+    parts = [f"{headline} {row[headline]:.4f}"] if headline in row else []
+    parts.append(f"loss {outcome.loss:.4f}")
+    if outcome.left_out:
+        parts.append(f"left out: {row['left_out']}")
+    return "  ".join(parts)
+
+
+@contextlib.contextmanager
+def _tensorboard(run: Run, wanted: bool) -> Iterator[Callable[[int, Metrics], None]]:
+    if not wanted:
+        yield lambda number, values: None
+        return
+    import tensorflow as tf
+
+    with tf.summary.create_file_writer(str(run.folder / "tensorboard")).as_default():
+
+        def log(number: int, values: Metrics) -> None:
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=number)
+
+        yield log
