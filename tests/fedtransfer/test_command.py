@@ -113,6 +113,7 @@ KILLS = {
 }
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(whole, tmp_path):
     """Cutting tiles, in and after the training of a generator, painting, in a round, between tables; then on."""
     arguments = [*SMOKE, "--methods", "fedtransfer", "--generator-precision", "float32"]

@@ -93,6 +93,7 @@ KILLS = {
 }
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(smoke, tmp_path):
     """Drawing the stand-in, measuring styles, making images, in a round, between tables; then to its end."""
     arguments = [*SMOKE, "--methods", "fnst", "--no-attack"]

@@ -91,7 +91,12 @@ def test_no_cut_is_the_model_itself():
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize(
-    ("name", "stage"), [("tiny", "block1_pool"), ("resnet18", "layer3"), ("mobilenetv2", "block_12_add")]
+    ("name", "stage"),
+    [
+        ("tiny", "block1_pool"),
+        pytest.param("resnet18", "layer3", marks=pytest.mark.slow),
+        ("mobilenetv2", "block_12_add"),
+    ],
 )
 def test_training_above_the_cut_is_training_with_the_lower_part_frozen(name, stage, norm):
     whole, parted = network(name, 64, seed=3), network(name, 64, seed=3)

@@ -60,7 +60,7 @@ def in_every_form(model: tf.keras.Model, tmp_path) -> list:
     return [tmp_path / name for name in ("a.pth", "b.safetensors", "c.npz")]
 
 
-@pytest.mark.parametrize("name", ["resnet18", "densenet121"])
+@pytest.mark.parametrize("name", ["resnet18", pytest.param("densenet121", marks=pytest.mark.slow)])
 def test_the_same_weights_in_every_form(name, sources, tmp_path):
     source, model = sources[name], build(name, input_shape=(32, 32, 3), classes=3, seed=4)
     head = model.get_weights()[-2]
