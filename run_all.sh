@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-usage="bash run_all.sh [--profile smoke|demo|paper] [--only plfl,fnst] [--results FOLDER]"
+usage="bash run_all.sh [--profile smoke|small|demo|paper] [--only plfl,fnst] [--results FOLDER]"
 refuse() {
   echo "run_all.sh: $1; usage: $usage" >&2
   exit 2
@@ -31,7 +31,10 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-case $profile in smoke | demo | paper) ;; *) refuse "--profile $profile: choose smoke, demo or paper" ;; esac
+case $profile in
+  smoke | small | demo | paper) ;;
+  *) refuse "--profile $profile: choose smoke, small, demo or paper" ;;
+esac
 
 . scripts/setup.sh requirements.txt
 systems=$("$PYTHON" -m tffapps.systems) # a line of those that are played, a line of the others
@@ -45,4 +48,10 @@ for app in ${only:-$papers}; do
   echo "== $app"
   "$PYTHON" -m tffapps "$app" --profile "$profile" --results "$results"
 done
-"$PYTHON" -m tffapps.report --summary --results "$results"
+# Tables of the small network from random weights have a folder and a page of their own.
+if [ "$profile" != small ]; then
+  "$PYTHON" -m tffapps.report --summary --results "$results"
+fi
+if [ "$profile" = small ] || { [ "$profile" = demo ] && [ -d "$results/small" ]; }; then
+  "$PYTHON" -m tffapps.report --summary --results "$results/small"
+fi

@@ -51,7 +51,6 @@ def main() -> None:
 def _measure(options: argparse.Namespace) -> dict:
     import numpy as np
     import tensorflow as tf
-    from tffapps.federated.training import train
 
     from models import classifiers
     from tffapps.engine import open_engine
@@ -60,6 +59,7 @@ def _measure(options: argparse.Namespace) -> dict:
     from tffapps.federated.round import build_round
     from tffapps.federated.task import Task, cross_entropy
     from tffapps.runs import Run
+    from tffapps.training import train
 
     count, side = options.child, options.size
     model = classifiers.build(options.model, input_shape=(side, side, 3), classes=26)

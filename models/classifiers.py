@@ -19,7 +19,7 @@ from models.names import APPLICATIONS, HEADS, NAMES, check_head, check_name
 from models.resnet import resnet18_features
 from models.tiny import tiny_features
 
-__all__ = ["HEADS", "NAMES", "base_of", "build", "check_name", "head_on", "split_base"]
+__all__ = ["HEADS", "NAMES", "base_of", "build", "check_name", "head_on"]
 
 layers = tf.keras.layers
 
@@ -71,16 +71,6 @@ def head_on(features: Any, head: str, classes: int, dropout: float = 0.0, seed: 
 def base_of(model: tf.keras.Model) -> tf.keras.Model:
     """Image → feature map, sharing the model's layers: freezing it freezes them in the model."""
     return tf.keras.Model(model.input, output_of(model, "features"), name=f"{model.name}_base")
-
-
-def split_base(model: tf.keras.Model) -> tuple[tf.keras.Model, tf.keras.Model]:
-    """The model as (image → feature map, feature map → probabilities), sharing its layers."""
-    base = base_of(model)
-    first = model.layers.index(model.get_layer("features")) + 1
-    features = x = layers.Input(base.output_shape[1:], name="features_input")
-    for layer in model.layers[first:]:  # a head is a plain chain
-        x = layer(x)
-    return base, tf.keras.Model(features, x, name=f"{model.name}_head")
 
 
 def _check_input(name: str, shape: tuple[int, ...]) -> None:

@@ -9,11 +9,24 @@ NORMS = ("batch", "group", "frozen")  # what becomes of BatchNorm above a cut
 HEAD, ALL = "head", "all"  # cuts that every network has: below its head, and none
 # network → where else it may be cut: the name of the cut, and the layer whose output crosses it
 CUTS: dict[str, dict[str, str]] = {
-    "mobilenetv2": {f"block_{block}_add": f"block_{block}_add" for block in (2, 5, 9, 12, 15)},
+    "mobilenetv2": {
+        **{f"block_{block}_add": f"block_{block}_add" for block in (2, 5, 9, 12)},
+        "block_13": "block_13_project_BN",
+        "block_15_add": "block_15_add",
+    },
     **{name: {f"pool{stage}_pool": f"pool{stage}_pool" for stage in (2, 3, 4)} for name in APPLICATIONS[1:]},
     "resnet18": {f"layer{stage}": f"stage{stage}_block2_relu" for stage in (1, 2, 3)},
     "tiny": {f"block{block}_pool": f"block{block}_pool" for block in (1, 2)},
 }
+# Where a pretrained network is cut unless something else is asked for.
+PRETRAINED_CUT = {
+    "mobilenetv2": "block_15_add",
+    **{name: "pool4_pool" for name in APPLICATIONS[1:]},
+    "resnet18": "layer3",
+    "tiny": HEAD,
+}
+AUTO = "auto"
+PRETRAINED_SIZE, RANDOM_SIZE = 224, 64  # pixels on a side, unless something else is asked for
 GENERATORS = ("unet", "hd")  # of images from labels: pix2pix and pix2pixHD
 
 
@@ -30,6 +43,11 @@ def cuts_of(name: str) -> tuple[str, ...]:
 def check_cut(name: str, stage: str) -> None:
     if stage not in cuts_of(name):
         raise ValueError(f"cut {stage}: {name} has none of that name; choose one of {', '.join(cuts_of(name))}")
+
+
+def stands_on_cut(head: str, cut: str) -> bool:
+    """Whether a head stands right on the cut, and not on the end of the network."""
+    return head == "conv" and cut not in (HEAD, ALL)
 
 
 def check_norm(norm: str) -> None:

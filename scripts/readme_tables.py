@@ -53,6 +53,29 @@ def classify() -> str:
     return "\n".join(lines)
 
 
+def first_run() -> str:
+    return _first_run("first_run.csv")
+
+
+def first_run_cuts() -> str:
+    return _first_run("first_run_cuts.csv")
+
+
+def _first_run(file: str) -> str:
+    """One row a network, cut and data set."""
+    table = pd.read_csv(ROOT / "results" / "real" / "classify" / file)
+    columns = ["network, cut", "data", "logistic regression", "FedAvg", "difference", "centralised", "difference"]
+    rows = []
+    for (model, cut, data), part in table.groupby(["model", "cut", "data"], sort=False):
+        cells = [f"{model}, {cut}", data, _mean(next(part.itertuples()), "regression_macro_f1")]
+        for method in ("fedavg", "centralised"):
+            row = next(part[part.method == method].itertuples())
+            cells += [_mean(row, "macro_f1"), f"{row.difference:+.1f} ± {row.difference_std:.1f}"]
+        predicted, classes = part.fewest_classes_predicted.min(), part.classes.max()
+        rows.append([*cells, f"{predicted} of {classes}"])
+    return _markdown([*columns, "classes predicted, at least"], rows)
+
+
 def rounds() -> str:
     table = pd.read_csv(ROOT / "results" / "benchmarks" / "rounds.csv")
     lines = [
@@ -64,6 +87,16 @@ def rounds() -> str:
         speed = f"{row.images_per_second:.0f} | {row.speed_of_fit:.2f}"
         lines.append(f"| {row.contender} | {row.clients} | {speed} | {first} | {row.peak_memory_mb / 1000:.2f} GB |")
     return "\n".join(lines)
+
+
+def cut() -> str:
+    table = pd.read_csv(ROOT / "results" / "benchmarks" / "cut.csv")
+    columns = ["cut", "head", "seconds a round", "of the whole", "seconds to store"]
+    rows = [
+        [row.cut, row.head, f"{row.round_seconds:.2f}", f"{row.of_whole:.2f}", f"{row.storing_seconds:.1f}"]
+        for row in table.itertuples()
+    ]
+    return _markdown(columns, rows)
 
 
 def sites() -> str:
@@ -326,8 +359,11 @@ def _blank(value: float) -> str:
 TABLES = {
     "headlines": headlines,
     "classify": classify,
+    "first_run": first_run,
+    "first_run_cuts": first_run_cuts,
     "rounds": rounds,
     "sites": sites,
+    "cut": cut,
     "plfl": plfl,
     "plfl_real": plfl_real,
     "poisoning": poisoning,

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.test_commands import PROBE, environment
+from tffapps import cache_lock
 from tffapps.training import MEASURED_COLUMNS
 
 
@@ -34,6 +35,11 @@ def record(results: Path, run: str) -> tuple[pd.DataFrame, list[np.ndarray]]:
     with np.load(file) as content:
         weights = [content[name] for name in content.files]
     return pd.read_csv(folder / "rounds.csv").drop(columns=list(MEASURED_COLUMNS)), weights
+
+
+def stored(folder: Path) -> list[Path]:
+    """What lies below the `data` of a folder, but for the file by which the cache is locked."""
+    return [file for file in (folder / "data").rglob("*") if file.is_file() and file.name != cache_lock.FILE]
 
 
 def check_help(module: str, flag: str) -> None:

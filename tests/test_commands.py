@@ -138,7 +138,7 @@ def test_the_table_says_what_ran(whole):
         "fedavg",
         "stand-in",
         "smoke",
-        "random",
+        "random, base trained",
         "tiny",
     )
     assert row.accuracy == pytest.approx(record(whole).accuracy.iloc[-1], abs=1e-5)
@@ -230,4 +230,4 @@ def test_help_says_what_each_profile_has(capsys):
         cli.parse(classify.APP, ["--help"])
     said = " ".join(capsys.readouterr().out.split())
     rounds = {name: values.get("rounds") for name, values in classify.PROFILES.items()}
-    assert f"smoke {rounds['smoke']}, demo {rounds['demo']}, paper" in said
+    assert f"smoke {rounds['smoke']}, small {rounds['small']}, demo {rounds['demo']}, paper" in said

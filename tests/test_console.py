@@ -24,7 +24,7 @@ print(time.process_time())
 """
 NO_SUCH = (
     "no such command; choose from plfl, fedsda, fnst, fedstyle, fedtransfer, classify, data, site, report, weights,"
-    " doctor"
+    " cache, doctor"
 )
 
 
@@ -44,7 +44,7 @@ def test_every_command_is_listed():
     done = run("-m", "tffapps", "--help")
     assert done.returncode == 0, done.stderr
     names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("tffapps ")]
-    assert names == [*systems.packages(), "data", "site", "report", "weights", "doctor"]
+    assert names == [*systems.packages(), "data", "site", "report", "weights", "cache", "doctor"]
     assert run("-m", "tffapps").stdout == done.stdout
 
 
@@ -59,6 +59,8 @@ def test_help_answers_at_once(command):
     usage = " ".join(command)
     if command == ("weights",):  # of the package models
         assert lines[0].startswith("usage: python -m tffapps weights ["), done.stderr
+    elif command == ("cache",):  # its module's name says that it is a command
+        assert lines[0].startswith("usage: python -m tffapps.cache_command ["), done.stderr
     elif command:
         assert lines[0].startswith(f"usage: python -m tffapps.{usage} ["), done.stderr
     imported, seconds = lines[-2:]

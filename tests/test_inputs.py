@@ -12,10 +12,11 @@ import pytest
 import tensorflow as tf
 
 from tffapps.errors import UserError
-from tffapps.inputs import Inputs, Network
+from tffapps.inputs import Inputs
+from tffapps.network import CutSettings, Network
 
 SIDE = 8
-TINY = Network("tiny", SIDE, 3, "gap", "yes", "random")
+TINY = Network("tiny", SIDE, 3, "gap", "random", CutSettings("head"))
 
 
 def darker(image, seed):
@@ -46,21 +47,28 @@ def seen(inputs, paths, view, **options):
 
 
 @pytest.mark.parametrize(
-    ("freeze", "weights", "frozen"),
+    ("name", "head", "weights", "cut", "expected"),
     [
-        ("yes", "random", True),
-        ("no", "imagenet", False),
-        ("auto", "random", False),
-        ("auto", "imagenet", True),
-        ("auto", "some.h5", True),
+        ("mobilenetv2", "auto", "random", CutSettings(), ("all", "gap", "batch", 64)),
+        ("mobilenetv2", "auto", "imagenet", CutSettings(), ("block_15_add", "conv", "batch", 224)),
+        ("resnet18", "gap", "some.pth", CutSettings(), ("layer3", "gap", "frozen", 224)),
+        ("resnet18", "auto", "some.pth", CutSettings("head"), ("head", "gap", "batch", 224)),
+        ("tiny", "auto", "random", CutSettings("block1_pool", "group"), ("block1_pool", "conv", "group", 64)),
+        ("mobilenetv2", "auto", "imagenet", CutSettings("all", "batch"), ("all", "gap", "batch", 224)),
     ],
 )
-def test_auto_freezes_what_is_pretrained(freeze, weights, frozen):
-    assert dataclasses.replace(TINY, freeze=freeze, weights=weights).frozen == frozen
+def test_what_the_flags_of_a_network_come_to(name, head, weights, cut, expected):
+    network = Network(name, 0, 3, head, weights, cut)
+    assert (network.cut, network.chosen_head, network.norm, network.side) == expected
+
+
+def test_an_unknown_stage_is_refused():
+    with pytest.raises(UserError, match="--train-from: cut layer9: resnet18 has none of that name; choose one of head"):
+        Network("resnet18", 32, 3, "auto", "random", CutSettings("layer9"))
 
 
 def test_features_are_stored_only_of_a_frozen_base_that_is_trained_on_plain_images(tmp_path):
-    trained = dataclasses.replace(TINY, freeze="no")
+    trained = dataclasses.replace(TINY, cut_settings=CutSettings("all"))
     assert inputs_of(tmp_path).on_features
     assert not inputs_of(tmp_path, trained).on_features
     assert not inputs_of(tmp_path, training_view="darker").on_features
@@ -93,12 +101,24 @@ def test_views_of_stored_features(paths, tmp_path):
     assert sorted(tmp_path.rglob("*.f16")) == sorted(stored)
 
 
+def test_features_that_somebody_removed_are_made_anew(paths, tmp_path):
+    inputs = inputs_of(tmp_path)
+    before = seen(inputs, paths, "plain")
+    times = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.f16")}
+    gone, *others = times
+    gone.unlink()
+    assert np.array_equal(seen(inputs, paths, "plain"), before) and gone.exists()
+    assert [file.stat().st_mtime_ns for file in others] == [times[file] for file in others]
+    shutil.rmtree(tmp_path)
+    assert np.array_equal(seen(inputs, paths, "plain"), before)
+
+
 def test_one_view_is_stored_where_nothing_is_said(paths, tmp_path):
     dark = seen(inputs_of(tmp_path), paths, "darker", epochs=5)
     assert (dark == dark[0]).all()
 
 
-TRAINED = dataclasses.replace(TINY, freeze="no")
+TRAINED = dataclasses.replace(TINY, cut_settings=CutSettings("all"))
 IMAGE = 4 * 3 * SIDE**2  # bytes of a decoded one
 
 

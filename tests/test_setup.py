@@ -143,7 +143,7 @@ def test_the_pins_are_complete_and_name_no_index():
     [
         (["--fast"], "--fast: unknown argument"),
         (["--profile"], "--profile needs a value"),
-        (["--profile", "big"], "--profile big: choose smoke, demo or paper"),
+        (["--profile", "big"], "--profile big: choose smoke, small, demo or paper"),
         (["--results="], "--results needs a value"),
     ],
 )
@@ -177,6 +177,17 @@ def test_run_all_runs_what_it_is_told_to_and_ends_with_the_summary(run_all):
         "-m tffapps first --profile smoke --results results",
         "-m tffapps.report --summary --results results",
     ]
+
+
+@pytest.mark.parametrize(
+    ("profile", "folders"),
+    [("small", ["out/small"]), ("demo", ["out", "out/small"]), ("smoke", ["out"])],
+)
+def test_run_all_makes_the_page_of_the_small_network_apart(run_all, tmp_path, profile, folders):
+    (tmp_path / "out" / "small").mkdir(parents=True)  # as a system leaves it that has no pretrained weights
+    done = run_all("--only=first", "--profile", profile, "--results", "out")
+    pages = [f"-m tffapps.report --summary --results {folder}" for folder in folders]
+    assert done.returncode == 0 and done.stdout.splitlines()[3:] == pages
 
 
 def test_run_all_stops_where_one_fails(run_all):

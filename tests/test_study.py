@@ -15,6 +15,8 @@ from tffapps.errors import UserError
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
+from tffapps.federated.fedproto import FedProto
+from tffapps.federated.fedprox import FedProx
 from tffapps.federated.fpl import FPL
 from tffapps.runs import key_of
 from tffapps.settings import Flags, Setting, key_values, setting, settings_of
@@ -83,9 +85,9 @@ def toy(tiny_task, tiny_weights):
     [
         {"labels": {"method": "fedavg", "seed": 1}}, {"method": FedAvg(learning_rate=0.2)}, {"rounds": 3},
         {"aggregation": Aggregation("robust")}, {"settings": [ToySettings(size=9)]}, {"data": {"images": "abd"}},
-        {"initial": Initial([], {"weights": "imagenet"})}, {"settings": []},
+        {"initial": Initial([], {"weights": "imagenet"})}, {"settings": []}, {"reestimate": True},
     ],
-    ids=["seed", "method", "rounds", "aggregation", "settings", "data", "initial", "fewer settings"],
+    ids=["seed", "method", "rounds", "aggregation", "settings", "data", "initial", "fewer settings", "reestimate"],
 )  # fmt: skip
 def test_the_key_of_a_trial(changes, toy):
     assert key_of(toy(**changes).key()) != key_of(toy().key())
@@ -156,3 +158,38 @@ def test_a_round_knows_the_number_of_clients_where_its_method_counts_them(toy, t
         assert built == [2, 2, 3]
         runs.round_of(toy(size=4, aggregation=Aggregation("dp")))
         assert built == [2, 2, 3, 4]
+
+
+def test_statistics_are_reestimated_where_a_trial_says_so(toy, tmp_path):
+    assert "reestimate" not in toy().key()  # the key of a run without it is what it was
+    with open_engine("in-process") as engine:
+        runs = study(tmp_path, engine)
+        plain, new = runs.run(toy()), runs.run(toy(reestimate=True))
+        again = study(tmp_path, engine).run(toy(reestimate=True))
+    assert "statistics_clients" not in plain.rounds and new.rounds.statistics_clients.tolist() == [1, 1]
+    assert again.folder == new.folder != plain.folder
+    differ = [not np.array_equal(a, b) for a, b in zip(plain.weights(), new.weights())]
+    names = [variable.name for variable in toy().task.model.weights]
+    assert {name for name, differs in zip(names, differ) if differs} == {name for name in names if "moving" in name}
+
+
+def test_a_reestimation_is_built_once_where_there_is_something_to_do(toy, tmp_path, monkeypatch):
+    built = []
+    monkeypatch.setattr("tffapps.study.build_reestimation", lambda *arguments: built.append(arguments))
+    with open_engine("in-process") as engine:
+        runs = study(tmp_path, engine)
+        for method in (FedAvg(), FedProx(), FedProto()):
+            runs.reestimation_of(toy(method=method))
+        assert built == []
+        assert runs.reestimation_of(toy(method=FedProto(), reestimate=True)) is None  # there is no global model
+        assert built == []
+        for method in (FedAvg(), FedProx()):
+            runs.reestimation_of(toy(method=method, reestimate=True))
+        assert len(built) == 1
+        runs.reestimation_of(toy(reestimate=True, aggregation=Aggregation("secure")))
+        assert len(built) == 2
+
+
+def test_reestimation_under_dp_is_refused_before_anything_runs(toy):
+    with pytest.raises(UserError, match=r"--reestimate: --aggregator dp .*; leave out one of the two"):
+        toy(reestimate=True, aggregation=Aggregation("dp"))

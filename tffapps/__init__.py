@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
     from tffapps.home import cache_folder, data_folder
-    from tffapps.inputs import PLAIN, Inputs, Network, engine_options
+    from tffapps.inputs import PLAIN, Inputs, engine_options
+    from tffapps.network import DEMO_NETWORK, CutSettings, Network
     from tffapps.results import over_seeds, with_paper, write_table
     from tffapps.runs import key_of, name_of
     from tffapps.settings import Flags, setting
@@ -53,7 +54,8 @@ _NAMES = {  # by the module they are from
     "figures": "Canvas curves picture",
     "files": "as_name from_name replacing short",
     "home": "cache_folder data_folder",
-    "inputs": "Inputs Network PLAIN engine_options",
+    "inputs": "Inputs PLAIN engine_options",
+    "network": "DEMO_NETWORK CutSettings Network",
     "results": "over_seeds with_paper write_table",
     "runs": "key_of name_of",
     "settings": "Flags setting",

@@ -20,6 +20,7 @@ TOOLS = {
     "site": Tool("tffapps.site.__main__", "take part in a federation across machines"),
     "report": Tool("tffapps.report.__main__", "the page of all results"),
     "weights": Tool("models.weights_command", "which networks have which weights here"),
+    "cache": Tool("tffapps.cache_command", "what lies in the cache, and cleaning it"),
     "doctor": Tool("tffapps.doctor", "is this machine fit to run"),
 }
 

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import importlib.util
 import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +12,8 @@ from tffapps import engine
 from tffapps.errors import UserError
 from tffapps.settings import Flags, Setting, setting, settings_of
 from tffapps.wire.certificates import Certificates
+
+DEMO, SMALL, PAPER = "demo", "small", "paper"  # profiles; small: what demo falls back to without pretrained weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +56,11 @@ class Common:
             raise UserError(f"--min-clients {self.min_clients}: there are only {count} clients")
 
 
+def no_networks(flags: Flags) -> Mapping[str, Sequence[str]]:
+    """`App.networks` of a system that has no use for ImageNet's weights."""
+    return {}
+
+
 @dataclasses.dataclass(frozen=True)
 class App:
     """One system. Its package holds, beside this object (APP), modules of fixed names, imported when they are needed:
@@ -71,10 +79,12 @@ class App:
     profiles: dict[str, dict[str, Any]]
     methods: tuple[str, ...]
     commands: tuple[str, ...] = ()  # modules with a `main(arguments)` of their own: tffapps fedstyle query …
-    default_profile: str = "demo"
+    default_profile: str = DEMO
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from
     not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all
     server_has_data: bool = False  # across sites --data is then the server's own
+    # a flag that takes imagenet, random or a file → the networks that these flags need such weights for
+    networks: Callable[[Flags], Mapping[str, Sequence[str]]] = no_networks
 
     def part(self, name: str) -> ModuleType:
         """One of its modules."""
@@ -84,8 +94,9 @@ class App:
         return importlib.util.find_spec(f"{self.package}.{name}") is not None
 
     def folder(self, flags: Flags) -> pathlib.Path:
-        """Where its tables and runs are."""
-        return pathlib.Path(flags[Common].results) / self.name
+        """Where its tables and runs are: those of the profile small never replace a real network's."""
+        root = pathlib.Path(flags[Common].results)
+        return (root / SMALL if flags.profile == SMALL else root) / self.name
 
     def flags(self) -> dict[str, Setting]:
         """Every setting that is a flag, by name."""

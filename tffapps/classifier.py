@@ -6,18 +6,22 @@ from typing import Any
 
 import pandas as pd
 
+from preprocessing import augment as changes
 from tffapps.data import images
 from tffapps.data.pool import Pool
 from tffapps.evaluation.predictions import TestImages
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.task import Task, cross_entropy
 from tffapps.home import cache_folder
-from tffapps.inputs import PLAIN, Inputs, Network, engine_options
+from tffapps.inputs import PLAIN, TRAINING, Augmentation, Inputs, engine_options
+from tffapps.network import Network
 from tffapps.study import Study
+
+AUGMENTATIONS: dict[str, Augmentation] = {"weak": changes.weak, "affine": changes.affine}
 
 
 class Classifier:
-    """Of the images of a pool, plain ones.
+    """Of the images of a pool.
 
     Args:
       study: whose engine and trials it is for.
@@ -25,20 +29,26 @@ class Classifier:
       network: as the flags describe it.
       batch: images a batch.
       made: whether images are made beside the pool's, which are PNG.
+      augment: of the training images: one of AUGMENTATIONS, or "none".
+      stored_views: augmented views of an image that are stored below a cut; 0: drawn anew, the whole network runs.
     """
 
-    def __init__(self, study: Study, pool: Pool, network: Network, *, batch: int, made: bool = False) -> None:
+    def __init__(
+        self, study: Study, pool: Pool, network: Network, *, batch: int, made: bool = False, augment: str = "none",
+        stored_views: int = 0,
+    ) -> None:  # fmt: skip
         self._engine, self._pool, self._batch = study.engine, pool, batch
         formats = tuple(name for name in images.FORMATS if name in pool.formats or (made and name == "png"))
         self.inputs = Inputs(
-            network, classes=len(pool.classes), formats=formats, cache=cache_folder() / "features", augmentations={},
-            **engine_options(study.engine),
+            network, classes=len(pool.classes), formats=formats, cache=cache_folder() / "features",
+            augmentations=AUGMENTATIONS, training_view=PLAIN if augment == "none" else augment,
+            views={augment: stored_views}, store_training=bool(stored_views), **engine_options(study.engine),
         )  # fmt: skip
         self.task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
 
-    def batches(self, rows: pd.DataFrame, **options: Any) -> Any:
-        """A dataset of rows; `epochs`, `seed` and `shuffle` as `Inputs.batches` has them."""
-        return self.inputs.batches(list(rows.path), self._pool.codes(rows), batch=self._batch, **options)
+    def batches(self, rows: pd.DataFrame, view: str = PLAIN, **options: Any) -> Any:
+        """A dataset of rows in a view; `epochs`, `seed` and `shuffle` as `Inputs.batches` has them."""
+        return self.inputs.batches(list(rows.path), self._pool.codes(rows), view, batch=self._batch, **options)
 
     def test_images(self, rows: pd.DataFrame) -> TestImages:
         once = functools.partial(self.batches, shuffle=False)
@@ -51,7 +61,8 @@ class Classifier:
 
         A client draws random numbers by its position, counted from `first`.
         """
-        self.inputs.prepare([path for rows in (*training.values(), tested) for path in rows.path], PLAIN)
+        self.inputs.prepare([path for rows in training.values() for path in rows.path], TRAINING)
+        self.inputs.prepare(list(tested.path), PLAIN)
         return [
             Client(name, functools.partial(self._training, rows, epochs, seed, position))
             for position, (name, rows) in enumerate(training.items(), first)
@@ -59,4 +70,4 @@ class Classifier:
 
     def _training(self, rows: pd.DataFrame, epochs: int, seed: int, position: int, number: int) -> Any:
         """What the client at a position trains on in a round."""
-        return self.batches(rows, epochs=epochs, seed=stream(seed, number, position))
+        return self.batches(rows, TRAINING, epochs=epochs, seed=stream(seed, number, position))

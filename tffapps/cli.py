@@ -4,18 +4,23 @@ A value comes from, last wins: the settings' own default, the profile, `--settin
 """
 
 import argparse
+import contextlib
+import functools
 import json
 import pathlib
+import re
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from preprocessing import guard
 from preprocessing.parser import Parser
-from tffapps import engine
-from tffapps.app import App, Common
-from tffapps.errors import UserError
+from tffapps import cache_lock, engine, estimate, pretrained
+from tffapps.app import PAPER, SMALL, App, Common
+from tffapps.errors import RunStopped, UserError
 from tffapps.settings import Flags, Setting, check
+
+_GONE = re.compile(r"^(?:\{\{.*\}\} )?(.*); No such file or directory", re.MULTILINE)
 
 
 def main(app: App, arguments: Sequence[str] | None = None) -> int:
@@ -30,15 +35,39 @@ def main(app: App, arguments: Sequence[str] | None = None) -> int:
         return app.part(given[0]).main(given[1:])
 
     def work() -> None:
-        flags = parse(app, given)
+        parsed = _parsed(app, given)
+        program = called_as(app.name, app.package).removeprefix("python -m ")
+        small = functools.partial(parse, app, [*given, "--profile", SMALL])
+        flags = pretrained.ready(app, parsed.flags, parsed.given, small, program)
         quiet()
-        app.part("trials").run(flags)
+        if parsed.estimate:
+            print(estimate.line(app, flags))
+            return
+        if flags.profile == PAPER and app.has("cost") and not flags[Common].across_sites:
+            print(estimate.from_another_process(app, given), file=sys.stderr)
+        with cache_lock.used(), _one_line_if_gone():
+            app.part("trials").run(flags)
 
     interrupted = "stopped by Ctrl-C; the same command goes on from the last finished round"
     return guarded(app.name, work, interrupted, app.package)
 
 
-def guarded(name: str, work: Callable[[], None], interrupted: str = "stopped by Ctrl-C", module: str = "") -> int:
+@contextlib.contextmanager
+def _one_line_if_gone() -> Iterator[None]:
+    """Somebody may remove a file of the cache after a pipeline of it was made. TensorFlow says so in many lines."""
+    try:
+        yield
+    except Exception as error:
+        # By its name: an error of a run that has not loaded TensorFlow yet is none of its.
+        gone = _GONE.search(str(error)) if type(error).__name__ == "NotFoundError" else None
+        if gone is None:
+            raise
+        raise RunStopped(
+            f"{gone[1]} is gone; run the same command again: what lies in the cache is made anew"
+        ) from error
+
+
+def guarded(name: str, work: Callable[[], int | None], interrupted: str = "stopped by Ctrl-C", module: str = "") -> int:
     """Does the work of a command, whose name its messages begin with; returns its exit status."""
     return guard.guarded(called_as(name, module).removeprefix("python -m "), work, interrupted)
 
@@ -58,19 +87,31 @@ def called_as(name: str, module: str = "") -> str:
     return f"python -m {module or f'tffapps.{name}'}"
 
 
+class Parsed(NamedTuple):
+    """A command line."""
+
+    flags: Flags
+    given: frozenset[str]  # the names of the settings that it or --settings gave
+    estimate: bool  # nothing is to be run
+
+
 def parse(app: App, arguments: Sequence[str] | None = None) -> Flags:
-    """Every setting, checked as far as that is possible without TensorFlow."""
+    """Every setting, checked as far as that is possible without TensorFlow and without looking for anything."""
+    return _parsed(app, arguments).flags
+
+
+def _parsed(app: App, arguments: Sequence[str] | None) -> Parsed:
     given = {name: value for name, value in vars(_parser(app).parse_args(arguments)).items() if value is not None}
     stored = _stored(app, given.pop("settings", None))
     stored_profile = stored.pop("profile", app.default_profile)
     known = [*app.profiles]  # a list: what a file holds need not be hashable
     profile = given.pop("profile", None) or (stored_profile if stored_profile in known else app.default_profile)
-    fresh = given.pop("fresh", False)
+    fresh, estimated = given.pop("fresh", False), given.pop("estimate", False)
     settings = app.flags()
     values: dict[str, Any] = {name: each.default for name, each in settings.items()}
     values |= app.profiles[profile] | stored | given
     flags = Flags({name: check(each, values[name]) for name, each in settings.items()}, profile, fresh)
-    return _with_methods(app, _for_engine(app, flags, given))
+    return Parsed(_with_methods(app, _for_engine(app, flags, given)), frozenset((*stored, *given)), estimated)
 
 
 def _for_engine(app: App, flags: Flags, given: dict[str, Any]) -> Flags:
@@ -138,6 +179,7 @@ def _parser(app: App) -> Parser:
         "--settings", type=pathlib.Path, metavar="FILE", help="run a stored settings.json again, into <results>-again"
     )
     parser.add_argument("--fresh", action="store_true", help="start over instead of going on")
+    parser.add_argument("--estimate", action="store_true", help="say how long it would take here, and end")
     groups: dict[type, Any] = {}
     for each in app.flags().values():
         title = "common" if each.owner is Common else f"settings of {each.owner.__name__}"
@@ -160,6 +202,8 @@ def _add(group: Any, setting: Setting, app: App) -> None:
     group.add_argument(setting.flag, **options)
     if setting.limits.get("alias"):
         hidden = {**options, "help": argparse.SUPPRESS, "dest": setting.name}
+        if setting.limits.get("alias_values"):
+            hidden["type"] = lambda text: setting.limits["alias_values"].get(text, text)
         group.add_argument("--" + setting.limits["alias"].replace("_", "-"), **hidden)
 
 

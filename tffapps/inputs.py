@@ -1,15 +1,17 @@
-"""A network and the pipelines that feed it: whole images, or what its frozen base made of them.
+"""A network and the pipelines that feed it: whole images, or what crosses the network's cut.
 
 Images are seen in views: "plain", as they are, or augmented by one of the application's functions; "training" is
-the view that the application trains on. A base that is frozen and trained on plain images gives the same features
-in every epoch: they are stored, and the rounds train the head alone. Of an augmented view a few drawings of each
-image are stored then, and every epoch picks one. Plain images, if `held_bytes` allows, are decoded once and held in
-memory: for small networks reading files takes longer than training. Rows, order and values are the same.
+the view that the application trains on. Below a cut the network is the same function in every epoch: what it makes of
+an image is stored, and the rounds train what is above the cut. Of an augmented view a few drawings of each image are
+stored, and every epoch picks one; a training view of which none are stored is drawn anew in every epoch, and the whole
+network runs. Of plain images, if `held_bytes` allows, what the rounds see is read once and held in memory: for small
+networks reading files takes longer than training. Rows, order and values are the same.
 """
 
-import dataclasses
 import hashlib
 import json
+import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,31 +19,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models import classifiers, weights
+from models import weights
+from models.assembled import assemble
 from tffapps.data import features, images, pipeline
 from tffapps.engine import Engine
 from tffapps.errors import UserError
+from tffapps.network import Network
 from tffapps.study import Initial
 
 Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> image
 PLAIN, TRAINING = "plain", "training"
 _HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
-
-
-@dataclasses.dataclass(frozen=True)
-class Network:
-    """A classifier as flags describe it."""
-
-    name: str  # one of models.names.NAMES
-    size: int  # images are resized to this many pixels on a side
-    channels: int  # 1 or 3
-    head: str  # one of models.names.HEADS
-    freeze: str  # whether the base is frozen: "yes", "no", or "auto": if its weights are pretrained
-    weights: str  # "imagenet", "random" or a file
-
-    @property
-    def frozen(self) -> bool:
-        return self.freeze == "yes" or (self.freeze == "auto" and self.weights != "random")
 
 
 def engine_options(engine: Engine) -> dict[str, Any]:
@@ -53,7 +41,7 @@ def engine_options(engine: Engine) -> dict[str, Any]:
 
 
 class Inputs:
-    """What one network of a command sees. `model` is what the rounds train: the network, or its head alone."""
+    """What one network of a command sees. `model` is what the rounds train: the network, or what is above its cut."""
 
     def __init__(
         self,
@@ -66,41 +54,54 @@ class Inputs:
         training_view: str = PLAIN,
         views: Mapping[str, int] | None = None,
         held_bytes: int = 0,
+        store_training: bool = False,
         whole: bool = False,
     ) -> None:
         """`formats` are the images'; `cache` keeps features; `views` is how many of a view are stored (default 1).
 
-        `whole`: no features are stored, and so no file is read here.
+        `store_training`: also of an augmented training view. `whole`: nothing is stored, and so no file is read here.
         """
         self._held_bytes, self._held = held_bytes, dict[str, np.ndarray]()
         self._chosen, self._cache, self._augmentations = chosen, cache, augmentations
         self._training_view, self._views = training_view, views or {}
         self.name, self.frozen = chosen.name, chosen.frozen
-        shape = (chosen.size, chosen.size, chosen.channels)
+        shape = (chosen.side, chosen.side, chosen.channels)
         try:
-            self.network = classifiers.build(
-                chosen.name, input_shape=shape, classes=classes, head=chosen.head, trainable_base=not self.frozen
-            )
+            self._network = assemble(
+                chosen.name, input_shape=shape, classes=classes, head=chosen.chosen_head, cut=chosen.cut,
+                norm=chosen.norm,
+            )  # fmt: skip
         except ValueError as error:
             raise UserError(str(error)) from error
+        self.network = self._network.whole
         self._image_reader = images.Reader(shape[:2], chosen.channels, formats)
-        self.on_features = self.frozen and training_view == PLAIN and not whole
-        self._base, self.model = classifiers.split_base(self.network) if self.on_features else (None, self.network)
+        self.on_features = self.frozen and (training_view == PLAIN or store_training) and not whole
+        self.model = self._network.above if self.on_features else self.network
         self.spec = tf.TensorSpec(self.model.input_shape, tf.float32), tf.TensorSpec((None,), tf.int32)
         self.weights = ""  # how tables call the initial weights
         self._base_name = ""
         self._files: dict[tuple[str, str, str], str] = {}  # base, view, image -> features
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """What builds the network again (`models.assembled.assemble`)."""
+        chosen = self._chosen
+        return {
+            "model": chosen.name, "size": chosen.side, "head": chosen.chosen_head, "cut": chosen.cut,
+            "norm": chosen.norm,
+        }  # fmt: skip
+
     def initial(self, seed: int) -> Initial:
         """The weights that a seed's runs begin with, and what identifies them."""
         try:
-            used = weights.load(self.network, self.name, self._chosen.weights, seed=seed)
+            used = self._network.load(self._chosen.weights, seed)
         except weights.WeightsError as error:
             raise UserError(f"--weights: {error}") from error
-        self.weights = f"{used.label}, base {'frozen' if self.frozen else 'trained'}"
-        base = {"network": self.name, "weights": used.sha256 or f"random {seed}"}
+        chosen = self._chosen
+        self.weights = f"{used.label}, {chosen.trained_part}"
+        base = {"network": self.name, "weights": used.sha256 or f"random {seed}", "cut": chosen.cut}
         self._base_name = hashlib.sha256(json.dumps(base, sort_keys=True).encode()).hexdigest()
-        identity = {"weights": used.label, "weights_sha256": used.sha256, "frozen": self.frozen}
+        identity = {"weights": used.label, "weights_sha256": used.sha256, **self.described}
         return Initial(self.model.get_weights(), identity)
 
     def batches(
@@ -116,15 +117,15 @@ class Inputs:
     ) -> tf.data.Dataset:
         view, function = self._resolved(view)
         options: dict[str, Any] = {"batch": batch, "epochs": epochs, "seed": seed, "shuffle": shuffle}
-        if not self.on_features:
-            if function is None and self._hold(paths):
-                together = np.stack([self._held[path] for path in paths])
-                return pipeline.from_arrays(together, labels, **options)
-            return pipeline.of_files(paths, labels, self._image_reader, augment=function, **options)
-        views = self._views.get(view, 1)
-        read = features.Reader(tuple(self.model.input_shape[1:]), views)
-        pick = features.pick_view if views > 1 else None
-        return pipeline.of_files(self._stored(paths, view, function), labels, read, augment=pick, **options)
+        views = self._views.get(view, 1) if self.on_features else 1
+        augment = function
+        read: pipeline.Reader = self._image_reader
+        if self.on_features:
+            paths, augment = self._stored(paths, view, function), features.pick_view if views > 1 else None
+            read = features.Reader(tuple(self.model.input_shape[1:]), views)
+        if augment is None and self._hold(paths, read):
+            return pipeline.from_arrays(np.stack([self._held[path] for path in paths]), labels, **options)
+        return pipeline.of_files(paths, labels, read, augment=augment, **options)
 
     def augments(self, view: str) -> bool:
         return self._resolved(view)[1] is not None
@@ -134,10 +135,10 @@ class Inputs:
         for view in views if self.on_features else ():
             self._stored(paths, *self._resolved(view))
 
-    def _hold(self, paths: Sequence[str]) -> bool:
-        """Whether all of these images are in memory; reads those that are not, and forgets others to make room."""
+    def _hold(self, paths: Sequence[str], read: pipeline.Reader) -> bool:
+        """Whether all of these files' arrays are in memory; reads those that are not, and forgets others for room."""
         wanted = dict.fromkeys(paths)
-        most = self._held_bytes // (4 * self._chosen.size**2 * self._chosen.channels)
+        most = self._held_bytes // (4 * math.prod(read.shape))
         if not paths or len(wanted) > most:
             return False
         missing = [path for path in wanted if path not in self._held]
@@ -145,9 +146,9 @@ class Inputs:
         for path in others[: max(0, len(self._held) + len(missing) - most)]:
             del self._held[path]
         if missing:
-            read = pipeline.of_files(missing, np.arange(len(missing)), self._image_reader, batch=64, shuffle=False)
-            for pictures, numbers in read.as_numpy_iterator():
-                self._held.update({missing[number]: image for image, number in zip(pictures, numbers)})
+            arrays = pipeline.of_files(missing, np.arange(len(missing)), read, batch=64, shuffle=False)
+            for values, numbers in arrays.as_numpy_iterator():
+                self._held.update({missing[number]: value for value, number in zip(values, numbers)})
         return all(path in self._held for path in wanted)  # one that cannot be read any more is left to the pipeline
 
     def _resolved(self, view: str) -> tuple[str, Augmentation | None]:
@@ -157,12 +158,15 @@ class Inputs:
 
     def _stored(self, paths: Sequence[str], view: str, function: Augmentation | None) -> list[str]:
         keys = [(self._base_name, view, path) for path in paths]
-        missing = list(dict.fromkeys(path for path, key in zip(paths, keys) if key not in self._files))
+        # Somebody may have emptied the cache since they were asked for.
+        known = {key for key in dict.fromkeys(keys) if key in self._files and os.path.exists(self._files[key])}
+        missing = list(dict.fromkeys(path for path, key in zip(paths, keys) if key not in known))
         if missing:
             files = features.stored_features(
-                missing, self._base, self._base_name, self._image_reader, self._cache,
+                missing, self._network.base, self._base_name, self._image_reader, self._cache,
                 augment=function, views=self._views.get(view, 1),
                 title=f"features of {self.name}, {view}",
+                about={"network": self.name, "weights": self.weights, "cut": self._chosen.cut},
             )  # fmt: skip
             self._files.update({(self._base_name, view, path): file for path, file in zip(missing, files)})
         return [self._files[key] for key in keys]

@@ -19,6 +19,7 @@ from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
 from tffapps.federated.round import Round, build_round
+from tffapps.federated.statistics import Reestimation, build_reestimation, check_aggregation
 from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
 from tffapps.settings import Flags, key_values
@@ -52,13 +53,20 @@ class Trial:
     min_clients: int = 1
     server_data: Callable[[int], Any] | None = None  # of a round, where the method has a server step
     enough: Callable[[Metrics], bool] | None = None  # whether a round's metrics are good enough to stop at
+    # Whether BatchNorm's statistics are re-estimated after every round (`federated.statistics`). Changes nothing where
+    # the model has none that move, or where there is no global model because the method sends no weights.
+    reestimate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.reestimate:
+            check_aggregation(self.aggregation)
 
     def key(self) -> dict[str, Any]:
         """Changes with any setting that is in a key, the images, the initial weights, the labels."""
         settings = {type(each).__name__: key_values(each) for each in (*self.settings, self.method, self.aggregation)}
         return {
             "labels": dict(self.labels), "rounds": self.rounds, "settings": settings, "data": dict(self.data),
-            "initial": dict(self.initial.identity),
+            "initial": dict(self.initial.identity), **({"reestimate": True} if self.reestimate else {}),
         }  # fmt: skip
 
 
@@ -85,6 +93,7 @@ class Study:
         self.common = flags[Common]
         self.folder = app.folder(flags)
         self._rounds: dict[Any, tuple[Task, Round]] = {}  # a task is kept alive beside its round: its id is in the key
+        self._reestimations: dict[Any, tuple[Task, Reestimation | None]] = {}
         self._records: dict[str, Record] = {}
 
     def run(self, trial: Trial) -> Record:
@@ -105,7 +114,7 @@ class Study:
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
             tensorboard=self.common.tensorboard, server_data=trial.server_data, enough=trial.enough,
-            seed=int(trial.labels["seed"]),
+            seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
         )  # fmt: skip
 
     def round_of(self, trial: Trial) -> Round:
@@ -115,6 +124,15 @@ class Study:
         if key not in self._rounds:
             self._rounds[key] = trial.task, build_round(trial.task, trial.method, trial.aggregation, trial.size)
         return self._rounds[key][1]
+
+    def reestimation_of(self, trial: Trial) -> Reestimation | None:
+        """Built once for all trials of a task and an aggregator; None where there is nothing to re-estimate."""
+        if not trial.reestimate or not trial.method.sends_weights:
+            return None
+        key = (id(trial.task), trial.aggregation.aggregator)
+        if key not in self._reestimations:
+            self._reestimations[key] = trial.task, build_reestimation(trial.task, trial.aggregation)
+        return self._reestimations[key][1]
 
     def _summary(self, run: Run, trial: Trial) -> dict[str, Any]:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by

@@ -1,6 +1,7 @@
 """The rounds of one run, from wherever it stands to its end: played, judged, written down."""
 
 import contextlib
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +15,7 @@ from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Metrics, Trained
 from tffapps.federated.cohort import Client, Outcome, play
 from tffapps.federated.round import AnyState, Round
+from tffapps.federated.statistics import Reestimated, Reestimation, reestimate
 from tffapps.progress import Progress
 from tffapps.runs import BEST, Run
 
@@ -37,6 +39,7 @@ def train(
     server_data: Callable[[int], Any] | None = None,
     enough: Callable[[Metrics], bool] | None = None,
     seed: int = 0,
+    reestimation: Reestimation | None = None,
 ) -> list[np.ndarray]:
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights.
 
@@ -55,6 +58,7 @@ def train(
       server_data: the server's own data for a round, where the round has a server step.
       enough: whether metrics are good enough to stop at.
       seed: for methods that draw random numbers.
+      reestimation: of BatchNorm's statistics after every round, before it is judged; the next one begins with them.
     """
     state = round_.start(weights, seed)
     done, state = _resume(run, state)
@@ -75,6 +79,10 @@ def train(
                 round_, state, clients, number, min_clients, server_data,
                 lambda position: run.kept(position) or first_kept,
             )  # fmt: skip
+            reestimated = None
+            if reestimation is not None:
+                reestimated = reestimate(reestimation, outcome.state, clients, number, outcome.reports.keys())
+                outcome = _with_statistics(outcome, reestimated)
             state = outcome.state
             for position, kept in outcome.kept.items():
                 run.keep(number, position, kept())
@@ -84,7 +92,7 @@ def train(
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
-            row = _row(number, metrics, outcome, round_, len(clients))
+            row = _row(number, metrics, outcome, round_, len(clients), reestimated)
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
             row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
@@ -117,7 +125,14 @@ def _resume(run: Run, start: AnyState) -> tuple[int, AnyState]:
     return number, tree.unflatten_as(start, restored)
 
 
-def _row(number: int, metrics: Metrics, outcome: Outcome, round_: Round, clients: int) -> dict[str, Any]:
+def _with_statistics(outcome: Outcome, reestimated: Reestimated) -> Outcome:
+    left_out = {name: f"of the statistics: {why}" for name, why in reestimated.left_out.items()}
+    return dataclasses.replace(outcome, state=reestimated.state, left_out={**outcome.left_out, **left_out})
+
+
+def _row(
+    number: int, metrics: Metrics, outcome: Outcome, round_: Round, clients: int, reestimated: Reestimated | None
+) -> dict[str, Any]:
     row: dict[str, Any] = {"round": number, **metrics}
     row["training_loss"] = outcome.loss
     row["examples"] = outcome.examples
@@ -125,6 +140,10 @@ def _row(number: int, metrics: Metrics, outcome: Outcome, round_: Round, clients
     row["left_out"] = "; ".join(f"{name} ({why})" for name, why in outcome.left_out.items())
     row["bytes_down"] = round_.bytes_down(clients)
     row["bytes_up"] = round_.bytes_up(outcome.took_part)
+    if reestimated is not None:
+        row["bytes_down"] += reestimated.bytes_down
+        row["bytes_up"] += reestimated.bytes_up
+        row["statistics_clients"] = reestimated.clients
     epsilon = round_.aggregation.epsilon(number)
     if epsilon is not None:
         row["epsilon"] = round(epsilon, 4)

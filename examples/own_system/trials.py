@@ -40,7 +40,7 @@ def run(flags: Flags) -> None:
 
 def trials(study: Study, pool: Pool) -> list[Trial]:
     common, settings = study.common, study.flags[OwnSettings]
-    network = Network(settings.model, settings.size, 3, "gap", "auto", common.weights)
+    network = Network(settings.model, settings.size, 3, "auto", common.weights)
     classifier = Classifier(study, pool, network, batch=settings.batch)
     training, tested = {client: pool.part("train", client) for client in pool.clients}, pool.part("test")
 

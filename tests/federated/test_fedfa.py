@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from models import classifiers
+from models.cut import split
 from tests.conftest import dataset, largest_difference
 from tests.federated.test_round import after
 from tffapps.engine import open_engine
@@ -185,7 +186,7 @@ def test_engines_agree(tiny_task, tiny_weights):
 
 
 def test_a_head_on_stored_feature_maps():
-    _, head = classifiers.split_base(classifiers.build("tiny", input_shape=(16, 16, 3), classes=3))
+    _, head = split(classifiers.build("tiny", input_shape=(16, 16, 3), classes=3), "head")
     spec = (tf.TensorSpec([None, 2, 2, 32], tf.float32), tf.TensorSpec([None], tf.int32))
     features = np.random.default_rng(0).random((8, 2, 2, 32), dtype=np.float32)
     data = tf.data.Dataset.from_tensors((features, np.arange(8, dtype=np.int32) % 3))

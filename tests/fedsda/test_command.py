@@ -42,7 +42,7 @@ TABLES = {
     ],
     "rounds_vs_epochs": ["local_epochs", "round", "epochs_in_all", "fd", "wd", "data", "profile"],
     "table2_optimisers": ["method", "side", *SCORES, *AREAS, *WHAT_RAN],
-    "table3_alignment": ["method", "side", *SCORES, *AREAS, *QUALITY, *WHAT_RAN],
+    "table3_alignment": ["method", "side", *SCORES, *AREAS, *QUALITY, *WHAT_RAN, "vgg"],
 }  # fmt: skip
 FIGURES = ("auroc", "frechet", "stains", "tsne", "patches")
 

@@ -63,6 +63,9 @@ class Trying(App):
     def part(self, name):
         return types.SimpleNamespace(run=self.look)
 
+    def has(self, name):
+        return False
+
     def look(self, flags):
         values = flags.as_dict()
         json.dumps(values)

@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from models import classifiers
-from models.classifiers import NAMES, base_of, build, check_name, split_base
+from models.classifiers import NAMES, base_of, build, check_name
+from models.cut import split
 from models.embedding import embedding_of
 
 
@@ -122,7 +123,7 @@ def test_tiny_centres_its_input():
 @pytest.mark.parametrize("head", ["gap", "flatten256"])
 def test_split_and_embedding_share_the_model(head):
     model = build("tiny", input_shape=(32, 32, 3), classes=3, head=head, dropout=0.5)
-    base, top = split_base(model)
+    base, top = split(model, "head")
     images = pictures()
     np.testing.assert_array_equal(top(base(images)), model(images))
     assert [id(v) for v in base.weights + top.weights] == [id(v) for v in model.weights]
@@ -130,7 +131,7 @@ def test_split_and_embedding_share_the_model(head):
     embedding = embedding_of(model)(images)
     assert embedding.shape == (2, {"gap": 32, "flatten256": 256}[head])
     np.testing.assert_array_equal(model.get_layer("classifier")(embedding), model(images))
-    assert split_base(model)[1].output_shape == (None, 3)  # cutting twice is no different from cutting once
+    assert split(model, "head")[1].output_shape == (None, 3)  # cutting twice is no different from cutting once
 
 
 def test_dropout_acts_in_training_only():

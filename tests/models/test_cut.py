@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from models import cut
-from models.classifiers import base_of, build, split_base
+from models.classifiers import base_of, build
 from models.embedding import with_embedding
 from models.initialise import seed_weights
 from models.names import CUTS, NAMES, NORMS, check_cut, cuts_of
@@ -79,7 +79,9 @@ def test_the_parts_are_the_whole(name):
         assert [id(v) for v in base.weights + rest.weights] == [id(v) for v in model.weights]
         assert not base.trainable_weights and rest.input_names == ["cut_input"]
     assert len(base.weights) < len(rest.weights)  # the last one was the first place of all
-    assert base_of(model).output_shape == split_base(model)[0].output_shape  # nothing of the model itself has changed
+    assert (
+        base_of(model).output_shape == cut.split(model, "head")[0].output_shape
+    )  # nothing of the model itself has changed
     np.testing.assert_array_equal(model(IMAGES), expected)
 
 
@@ -234,7 +236,7 @@ def test_a_model_with_another_normalisation_is_cut_by_its_own_graph():
     disturbed(model)
     grouped = cut.normalised(model, "all", "group")
     assert grouped.name == model.name and np.abs(grouped(IMAGES) - model(IMAGES)).max() > 1e-3
-    base, head = split_base(grouped)
+    base, head = cut.split(grouped, "head")
     np.testing.assert_allclose(head(base(IMAGES)), grouped(IMAGES), atol=1e-6)
     x = IMAGES
     for part in segments(grouped, stages_of(grouped)):

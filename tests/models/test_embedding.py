@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.classifiers import build, split_base
+from models.classifiers import build
+from models.cut import split
 from models.embedding import embedding_of, embedding_size, with_embedding
 from models.names import HEADS, NAMES
 
@@ -30,7 +31,7 @@ def test_every_classifier(name, head):
 @pytest.mark.parametrize("head", HEADS)
 def test_a_head_alone_with_dropout(head):
     model = build("tiny", input_shape=(32, 32, 3), classes=3, head=head, dropout=0.5)
-    base, top = split_base(model)
+    base, top = split(model, "head")
     embedding, probabilities = with_embedding(top)(base(IMAGES))
     np.testing.assert_array_equal(embedding, embedding_of(model)(IMAGES))
     np.testing.assert_array_equal(probabilities, model(IMAGES))

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from models import classifiers
+from models.cut import split
 from models.names import NAMES
 from models.stages import STAGES, segments, stages_of
 
@@ -50,7 +51,7 @@ def test_batchnorm_is_updated_through_the_parts():
 
 
 def test_a_head_on_stored_feature_maps_is_cut_at_its_input():
-    _, head = classifiers.split_base(classifiers.build("tiny", input_shape=(16, 16, 3), classes=3))
+    _, head = split(classifiers.build("tiny", input_shape=(16, 16, 3), classes=3), "head")
     first, second = segments(head, stages_of(head))
     features = tf.random.stateless_normal([2, 2, 2, 32], [0, 0])
     np.testing.assert_array_equal(first(features), features)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
-from models import classifiers
+from models.cut import split
 from tests.conftest import largest_difference
 from tffapps import cli
 from tffapps.data import knees, oai
@@ -154,7 +154,7 @@ def test_other_weights_are_other_features(pool):
 
     first, other, again = features(0), features(1), features(0)
     assert np.array_equal(first, again) and np.abs(first - other).max() > 0.1
-    base, _ = classifiers.split_base(setup.inputs.network)
+    base, _ = split(setup.inputs.network, "head")
     images = np.stack([Reader((32, 32), 1)(tf.constant(path)) for path in rows.path])
     np.testing.assert_allclose(first, base(images), atol=np.abs(first).max() * 2**-10)
 

@@ -96,7 +96,7 @@ def row_of(table, **values):
     return chosen.iloc[0]
 
 
-WANTED = [Shape(name, 32, 1, "gap", frozen=False, classes=3) for name in ("tiny", "mobilenetv2")]
+WANTED = [Shape(name, 32, 1, "gap", cut="all", norm="batch", classes=3) for name in ("tiny", "mobilenetv2")]
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from tffapps import classify, cli
 from tffapps.errors import UserError
 from tffapps.evaluation import at_sites
 
-SMALL = ["--model=tiny", f"--size={PIXELS}", "--batch=4", "--rounds=2", "--seeds=0", "--learning-rate=0.1"]
+SMALL = ["--profile=smoke", f"--size={PIXELS}", "--batch=4", "--rounds=2", "--seeds=0", "--learning-rate=0.1"]
 
 
 @pytest.fixture(scope="module")

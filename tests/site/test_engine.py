@@ -20,7 +20,8 @@ from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fedproto import FedProto
-from tffapps.federated.round import build_round
+from tffapps.federated.round import State, build_round
+from tffapps.federated.statistics import build_reestimation, reestimate
 
 
 def across(members, folder):
@@ -61,6 +62,18 @@ def test_what_clients_keep_is_carried_there_and_back(members, folder, noise, tin
                 state, kept = outcome.state, {place: get() for place, get in outcome.kept.items()}
             found[name] = [*kept[0], *kept[1], *state.memory]
     assert largest_difference(found["here"], found["there"]) < 1e-5
+
+
+def test_statistics_are_reestimated_where_the_images_are(members, folder, noise, tiny_task, tiny_weights):
+    reestimation, found = build_reestimation(tiny_task), {}
+    start = State(list(tiny_weights), (), (), [])
+    for name, opened in {"here": open_engine("in-process"), "there": across(members, folder)}.items():
+        with opened as engine:
+            done = reestimate(reestimation, start, clients(table_of(engine, noise)), 1, {"a", "b"})
+        assert (done.clients, done.left_out) == (2, {})
+        found[name] = done.state.weights
+    assert largest_difference(found["here"], found["there"]) < 1e-5
+    assert largest_difference(found["there"], tiny_weights) > 0.1
 
 
 PIECE = 24  # bytes: long enough not to be there by chance, short enough for a frame's border to miss most of them

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.applications import record, working_in
+from tests.applications import record, stored, working_in
 from tests.conftest import largest_difference
 from tests.engine.closed import need_namespaces
 from tests.site.federation import Member, flags_for
@@ -118,12 +118,12 @@ def test_the_other_methods_and_what_can_be_studied(members, folder, pictures, tm
 
 def test_public_pictures_alone_are_read_here(members, folder, pictures, tmp_path, capfd):
     """A frozen base stores features of pictures, and those of the artists cannot be had: whole pictures are used."""
-    arguments = ["--profile=smoke", "--artists=9", "--freeze=yes", "--rounds=1", "--methods=fedavg"]
+    arguments = ["--profile=smoke", "--artists=9", "--train-from=block2_pool", "--rounds=1", "--methods=fedavg"]
     with working_in(tmp_path):
         assert cli.main(APP, [*arguments, f"--data={pictures / 'all.csv'}", *flags(folder, members)]) == 0
     rounds, weights = record(tmp_path / "results/fedstyle", "comparison-fedavg-3artists-seed0")
     assert list(rounds.clients) == [2] and len(weights) > 4  # not the head alone
-    assert not (tmp_path / "data").exists()
+    assert not stored(tmp_path)
     said = capfd.readouterr().err
     assert "--artists 9: the sites have 3, and all of them take part" in said
     assert "heterogeneity and cloaking: left out" in said

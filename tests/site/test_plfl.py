@@ -93,7 +93,13 @@ def test_the_numbers_of_one_machine(sites, folder, manifests, tmp_path, capsys):
 
 def test_images_of_the_server_alone_are_read_here(sites, folder, manifests, tmp_path):
     """A frozen base stores features of images, and those of the clients cannot be had: whole images are used."""
-    arguments = [*SMALL, "--freeze=yes", "--csfl-rounds=1", "--methods=csfl", f"--data={manifests / 'server.csv'}"]
+    arguments = [
+        *SMALL,
+        "--train-from=block2_pool",
+        "--csfl-rounds=1",
+        "--methods=csfl",
+        f"--data={manifests / 'server.csv'}",
+    ]
     with in_folder(tmp_path):
         assert cli.main(APP, [*arguments, *flags(folder, sites)]) == 0
     rounds, weights = record(tmp_path / "results/plfl", "csfl-tiny-seed0")

@@ -7,7 +7,8 @@ Beside the federated methods, `separate` trains each client alone and `centralis
 import dataclasses
 from typing import Any
 
-from tffapps import METHODS, Aggregation, App, setting
+from models.names import HEADS, NAMES, PRETRAINED_SIZE, RANDOM_SIZE
+from tffapps import DEMO_NETWORK, METHODS, Aggregation, App, CutSettings, Flags, setting
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
@@ -15,8 +16,15 @@ METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
 
 @dataclasses.dataclass(frozen=True)
 class ClassifySettings:
-    model: str = setting("mobilenetv2", "network", choices=("mobilenetv2", "densenet121", "resnet18", "tiny"))
-    size: int = setting(64, "images are resized to this many pixels on a side", least=8)
+    model: str = setting("mobilenetv2", "network", choices=NAMES)
+    size: int = setting(
+        0, f"pixels on a side; 0: {PRETRAINED_SIZE} if weights are pretrained, else {RANDOM_SIZE}", least=0
+    )
+    head: str = setting("auto", "auto: conv on a cut, else gap (docs/weights.md)", choices=("auto", *HEADS))
+    augment: str = setting("none", "random changes of training images", choices=("none", "weak", "affine"))
+    stored_views: int = setting(
+        4, "--augment above a cut: so many stored views; 0: drawn anew, and the whole network runs", least=0
+    )
     channels: int = setting(3, "1 for grey, 3 for colour", choices=(1, 3))
     rounds: int = setting(10, "rounds of the federation", least=1)
     epochs: int = setting(1, "local epochs a round", least=1)
@@ -24,6 +32,14 @@ class ClassifySettings:
     standin_images: int = setting(40, "stand-in: images of each class at each client", least=3, in_key=False)
 
 
+_SMALL: dict[str, Any] = {
+    "model": "tiny",
+    "size": 32,
+    "rounds": 15,
+    "batch": 16,
+    "learning_rate": 0.1,
+    "standin_images": 60,
+}
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
         "model": "tiny",
@@ -33,24 +49,33 @@ PROFILES: dict[str, dict[str, Any]] = {
         "standin_images": 10,
         "learning_rate": 0.1,
     },
+    "small": _SMALL,
+    # On any images, so as large as the network was trained with, and cut where that is best.
     "demo": {
-        "model": "tiny",
-        "size": 32,
-        "rounds": 15,
-        "batch": 16,
-        "learning_rate": 0.1,
+        **DEMO_NETWORK,
+        "size": 0,
+        "head": "auto",
+        "train_from": "auto",
+        "rounds": 10,
+        "epochs": 2,
         "standin_images": 60,
     },
     "paper": {"model": "mobilenetv2", "size": 224, "rounds": 100},
 }
+
+
+def _networks(flags: Flags) -> dict[str, tuple[str, ...]]:
+    return {"weights": (flags[ClassifySettings].model,)}
+
 
 APP = App(
     name="classify",
     package=__name__,
     summary="federated classification of any images",
     description="Federated classification of any labelled folder of images.",
-    settings=(ClassifySettings, Aggregation, *METHODS.values()),
+    settings=(ClassifySettings, CutSettings, Aggregation, *METHODS.values()),
     profiles=PROFILES,
     methods=(*METHODS, *REFERENCES),
     not_across_sites={"centralised": "no site has all the images"},
+    networks=_networks,
 )

@@ -2,6 +2,7 @@
 
 import pathlib
 
+from models.names import RANDOM_SIZE
 from tffapps import Common, Flags, Pool, data_folder
 from tffapps.classify import ClassifySettings
 from tffapps.data import labelled, textures
@@ -18,6 +19,7 @@ look = load  # what a run would find
 
 
 def _standin(settings: ClassifySettings) -> pathlib.Path:
-    source = data_folder() / f"textures-{settings.size}-{settings.standin_images}"
-    textures.write_textures(source, per_class=settings.standin_images, size=settings.size)
+    size = settings.size or RANDOM_SIZE
+    source = data_folder() / f"textures-{size}-{settings.standin_images}"
+    textures.write_textures(source, per_class=settings.standin_images, size=size)
     return source

@@ -9,6 +9,7 @@ from tffapps import (
     Aggregation,
     Classifier,
     Common,
+    CutSettings,
     Flags,
     Metrics,
     Network,
@@ -66,18 +67,23 @@ class Trials:
     def __init__(self, study: Study, pool: Pool) -> None:
         self._flags, self._common, self._pool = study.flags, study.common, pool
         self._settings = settings = study.flags[ClassifySettings]
-        network = Network(settings.model, settings.size, settings.channels, "gap", "no", self._common.weights)
-        self._classifier = Classifier(study, pool, network, batch=settings.batch)
+        network = Network(
+            settings.model, settings.size, settings.channels, settings.head, self._common.weights,
+            study.flags[CutSettings],
+        )  # fmt: skip
+        self._classifier = Classifier(
+            study, pool, network, batch=settings.batch, augment=settings.augment, stored_views=settings.stored_views
+        )
         self._tested = pool.part("test")
         self._classifier.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):
             self._common.check_clients(len(pool.clients))
-        self._evaluator = PredictionEvaluator({"": self._classifier.test_images(self._tested)}, _scores, METRICS)
+        self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
 
     @property
     def weights(self) -> str:
         """What tables call the first weights."""
-        return self._classifier.inputs.weights.partition(",")[0]
+        return self._classifier.inputs.weights
 
     def all(self) -> Iterator[Trial]:
         """Every method on every seed; `separate` is a trial for each client."""
@@ -107,13 +113,21 @@ class Trials:
             clients=lambda: self._classifier.clients(training, self._tested, seed, self._settings.epochs, first),
             initial=self._classifier.inputs.initial(seed),
             rounds=self._settings.rounds,
-            evaluator=self._evaluator,
+            evaluator=self._evaluator(seed),
             settings=[self._settings],
             data={"images": self._pool.key},
             size=len(training),
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
+            reestimate=self._flags[CutSettings].reestimate,
         )  # fmt: skip
+
+    def _evaluator(self, seed: int) -> PredictionEvaluator:
+        key = seed if self._classifier.inputs.on_features else 0
+        if key not in self._evaluators:
+            tested = self._classifier.test_images(self._tested)
+            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS)
+        return self._evaluators[key]
 
 
 def _scores(predictions: Predictions) -> Metrics:

@@ -23,6 +23,8 @@ class Reader:
     channels: int
     formats: tuple[str, ...] = FORMATS
 
+    required = False
+
     @property
     def shape(self) -> tuple[int, ...]:
         return (*self.size, self.channels)
@@ -37,6 +39,8 @@ class MaskReader:
 
     size: tuple[int, int]
     formats: tuple[str, ...] = FORMATS
+
+    required = False
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -30,6 +30,10 @@ class Reader(Hashable, Protocol):
     def shape(self) -> tuple[int, ...]:
         """Of one example, after augmentation."""
 
+    @property
+    def required(self) -> bool:
+        """Whether a file that cannot be read is an error; else it is left out."""
+
     def __call__(self, path: tf.Tensor) -> tf.Tensor: ...
 
 
@@ -73,9 +77,9 @@ def of_files(
 
     With `read_label` labels are files too, such as masks, and it reads them; they are not augmented.
 
-    A file that cannot be read when its turn comes is left out. `augment` must be a pure TensorFlow function;
-    it is given a seed of its own for each file and epoch. Pass the same function each time, not a new
-    lambda, or it is traced again.
+    A file that cannot be read when its turn comes is left out, unless `read` requires it. `augment` must be a pure
+    TensorFlow function; it is given a seed of its own for each file and epoch. Pass the same function each time, not a
+    new lambda, or it is traced again.
     """
     build = _over_files(read, shuffle, augment, epochs > 1, read_label)
     known = _int_labels(labels, len(paths)) if read_label is None else _names(labels, len(paths))
@@ -139,7 +143,7 @@ def _over_files(
 
             order = tf.data.Dataset.from_tensor_slices(_order(files, order_seed, epoch, shuffle))
             examples = order.map(example, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-            return examples.ignore_errors().batch(batch)
+            return (examples if read.required else examples.ignore_errors()).batch(batch)
 
         return _repeated(one_epoch, epochs, several)
 

@@ -1,6 +1,7 @@
 """How a federation is judged after every round: predictions first, metrics from them."""
 
 import dataclasses
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -63,9 +64,23 @@ class PredictionEvaluator:
     def evaluate(self, trained: Trained) -> Metrics:
         metrics: Metrics = {}
         for prefix, predictions in self.predict(trained).items():
+            if trained.last and not prefix and predictions:
+                _warn_of_a_single_class(predictions)
             values = self.scores(predictions) if predictions else dict.fromkeys(self.metrics, float("nan"))
             metrics |= {prefix + name: value for name, value in values.items()}
         return metrics
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         return {metric: float(row[metric]) for metric in self.metrics}
+
+
+def _warn_of_a_single_class(predictions: Predictions) -> None:
+    """A model that has learned only which class is the commonest can have a good accuracy."""
+    predicted, there = np.unique(predictions.probabilities.argmax(axis=1)), np.unique(predictions.labels)
+    if len(predicted) == 1 and len(there) > 1:
+        print(
+            f"warning: after its last round the model gives all {len(predictions.labels)} test images the same class, "
+            f"of {len(there)} that are there; try another --learning-rate, more --rounds, --norm group, or another cut "
+            "(--train-from)",
+            file=sys.stderr,
+        )

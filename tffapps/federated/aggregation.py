@@ -63,6 +63,11 @@ class Aggregation:
         return tff.aggregators.MeanFactory(no_nan_division=True)
 
     @property
+    def statistics_bound(self) -> float:
+        """Largest value × examples of one client that `statistics_factory` does not clip."""
+        return _SECURE_STATISTICS_BOUND if self.aggregator == "secure" else math.inf
+
+    @property
     def adaptive(self) -> bool:
         """Whether it learns from every update it is given: then a bad one, even of weight 0, must not be among them."""
         return self.aggregator in ("robust", "compressed")

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from tffapps.engine.in_process import ClientError
 from tffapps.engine.values import AtSite, Deferred
 from tffapps.errors import RunStopped
 from tffapps.federated.round import AnyState, Round, RoundResult
+
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,25 +98,43 @@ def _attempt(
     left_out: dict[str, str] = {}
     present = list(range(len(clients)))
     while present:
-        try:
-            outcome = _outcome(call(present), clients, present, left_out, round_.columns)
-            if outcome.took_part == len(present) or not round_.aggregation.adaptive:
-                return outcome
-            present = [position for position in present if clients[position].name in outcome.reports]
-            continue
-        except ClientError as error:
-            failed = {present[error.client]: str(error.__cause__)}
-        except Exception as error:
-            failed = _failing_alone(call, present)
-            if not failed:
-                raise RunStopped(f"round {number} failed: {_first_line(error)}") from error
-        for position, why in failed.items():
-            left_out[clients[position].name] = f"failed: {_first_line(why)}"
-            present.remove(position)
+        result, present, failed = call_without_failing(call, present, f"round {number}")
+        left_out.update({clients[position].name: why for position, why in failed.items()})
+        if result is None:
+            break
+        outcome = _outcome(result, clients, present, left_out, round_.columns)
+        if outcome.took_part == len(present) or not round_.aggregation.adaptive:
+            return outcome
+        present = [position for position in present if clients[position].name in outcome.reports]
     return Outcome(state, 0, float("nan"), 0, left_out, {}, None) if left_out else None
 
 
-def _failing_alone(call: Callable[[Sequence[int]], RoundResult], present: list[int]) -> dict[int, str]:
+def call_without_failing(
+    call: Callable[[Sequence[int]], Result], positions: Sequence[int], what: str
+) -> tuple[Result | None, list[int], dict[int, str]]:
+    """Calls with these clients, and again without those whose work fails.
+
+    Returns what came of it, None if nobody is left; who took part; who failed, and why. A failure that is no client's
+    stops the run; `what` is what failed then.
+    """
+    present = list(positions)
+    failed: dict[int, str] = {}
+    while present:
+        try:
+            return call(present), present, failed
+        except ClientError as error:
+            failing = {present[error.client]: str(error.__cause__)}
+        except Exception as error:
+            failing = _failing_alone(call, present)
+            if not failing:
+                raise RunStopped(f"{what} failed: {_first_line(error)}") from error
+        for position, why in failing.items():
+            failed[position] = f"failed: {_first_line(why)}"
+            present.remove(position)
+    return None, [], failed
+
+
+def _failing_alone(call: Callable[[Sequence[int]], Any], present: list[int]) -> dict[int, str]:
     """An engine that does not say whose work failed: a federation of one tells."""
     failed = {}
     for position in present:

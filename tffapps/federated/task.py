@@ -45,6 +45,33 @@ def data_type(spec: Any) -> Any:
     return tff.to_type(type(spec)(*(data_type(part) for part in spec)))
 
 
+def path_to_images(task: Task) -> tuple[int, ...]:
+    """Where the training images are in a client's data: the indices that lead there, none where it is one dataset.
+
+    In a NamedTuple that is the field `training`, if it has one, and else the first dataset whose elements are, or begin
+    with, what the model takes: of FixMatch's data the labelled images, of pseudo-labelling's all that a client has.
+    """
+    model = task.model
+    path = _path_to(task.client_spec, tf.TensorShape(model.input_shape)) if len(model.inputs) == 1 else None
+    if path is None:
+        raise ValueError(f"model {model.name}: the clients' data has no dataset of what it takes")
+    return path
+
+
+def _path_to(spec: Any, shape: tf.TensorShape) -> tuple[int, ...] | None:
+    if isinstance(spec, tf.data.DatasetSpec):
+        first = spec.element_spec[0] if isinstance(spec.element_spec, tuple) else spec.element_spec
+        return () if isinstance(first, tf.TensorSpec) and first.shape.is_compatible_with(shape) else None
+    if not isinstance(spec, tuple):
+        return None
+    fields = getattr(spec, "_fields", ())
+    for index in [fields.index("training")] if "training" in fields else range(len(spec)):
+        path = _path_to(spec[index], shape)
+        if path is not None:
+            return index, *path
+    return None
+
+
 def byte_count(specs: Sequence[tf.TensorSpec]) -> int:
     return sum(spec.dtype.size * spec.shape.num_elements() for spec in specs)
 

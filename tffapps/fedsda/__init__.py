@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pathlib
 from typing import Any
 
 from models.names import HEADS, NAMES
 from preprocessing.stain_settings import METHODS as SEPARATIONS
 from preprocessing.stain_settings import StainSettings
-from tffapps import Aggregation, App, setting
+from tffapps import DEMO_NETWORK, Aggregation, App, Common, CutSettings, Flags, setting
 from tffapps.federated.fedfa import FedFA
 from tffapps.federated.fedlesam import FedLESAM
 from tffapps.federated.fedprox import FedProx
@@ -37,8 +38,11 @@ class ClassifierSettings:
 
     model: str = setting("densenet121", "classifier (paper)", choices=NAMES)
     size: int = setting(96, "images are resized to this many pixels on a side", least=8)
-    head: str = setting("gap", "global average pooling (paper), or flatten and 256 units", choices=HEADS)
-    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    head: str = setting(
+        "auto",
+        "gap, flatten256 or conv; auto: conv on a cut, else gap, global average pooling (paper)",
+        choices=("auto", *HEADS),
+    )
     rounds: int = setting(100, "rounds of the classifier (paper)", least=1)
     epochs: int = setting(1, "local epochs a round (paper)", least=1)
     batch: int = setting(128, "images a batch (paper)", least=1)
@@ -134,6 +138,12 @@ class CcstDecoderSettings:
     ccst_batch: int = setting(8, "images a batch of its decoder (Huang and Belongie)", least=1)
     ccst_learning_rate: float = setting(1e-4, "Adam, of its decoder (Huang and Belongie)", above=0)
 
+    def described(self) -> str:
+        """How tables call its VGG-19."""
+        named = self.ccst_weights in ("imagenet", "random")
+        source = self.ccst_weights if named else f"file:{pathlib.Path(self.ccst_weights).name}"
+        return f"{source}, width {self.ccst_width}"
+
 
 @dataclasses.dataclass(frozen=True)
 class CcstSettings:
@@ -170,6 +180,27 @@ _SMALL_DATA: dict[str, Any] = {
     "diffusion_learning_rate": 4e-3,
     "diffusion_schedule": "cosine",
 }
+_SMALL: dict[str, Any] = {
+    **_SMALL_DATA,
+    "model": "tiny",
+    "size": 48,
+    "rounds": 3,
+    "epochs": 3,
+    "batch": 16,
+    "learning_rate": 0.1,
+    "sweep_epochs": (225,),
+    "fd_samples": 128,
+    "fd_points": 2,
+    "ccst_width": 8,
+    "ccst_size": 48,
+    "ccst_rounds": 5,
+    "ccst_batch": 4,
+    "ccst_learning_rate": 1e-3,
+    "ccst_styles": 1,
+    "inception_size": 96,
+    "quality_images": 40,
+    "standin_patches": 180,
+}
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
         "model": "tiny",
@@ -195,29 +226,30 @@ PROFILES: dict[str, dict[str, Any]] = {
         "standin_patches": 24,
         "standin_centres": 2,
     },
-    "demo": {
-        **_SMALL_DATA,
-        "model": "tiny",
-        "size": 48,
-        "rounds": 3,
-        "epochs": 3,
-        "batch": 16,
-        "learning_rate": 0.1,
-        "sweep_epochs": (225,),
-        "fd_samples": 128,
-        "fd_points": 2,
-        "ccst_width": 8,
-        "ccst_size": 48,
-        "ccst_rounds": 5,
-        "ccst_batch": 4,
-        "ccst_learning_rate": 3e-3,
-        "ccst_styles": 1,
-        "inception_size": 96,
-        "quality_images": 40,
-        "standin_patches": 180,
+    "small": _SMALL,
+    "demo": {**_SMALL, **DEMO_NETWORK},
+    # DenseNet-121 from scratch, as nothing else is said of it. CAMELYON17's patches have 96 pixels, AGGC22's 256.
+    # CCST and FID are other papers' methods, defined on pretrained networks.
+    "paper": {
+        "size": 96,
+        "head": "gap",
+        "train_from": "all",
+        "learning_rate": 1e-3,
+        "ccst_weights": "imagenet",
+        "inception": "imagenet",
+        "standin_centres": 5,
     },
-    "paper": {"learning_rate": 1e-3, "standin_centres": 5},
 }
+
+
+def _networks(flags: Flags) -> dict[str, tuple[str, ...]]:
+    networks: dict[str, tuple[str, ...]] = {"weights": (flags[ClassifierSettings].model,)}
+    sides = () if flags[Common].across_sites else flags[FedsdaSettings].sides  # sites have neither ccst nor pictures
+    if "ccst" in sides:
+        networks["ccst_weights"] = ("vgg19",)
+    if len(sides) > 1:
+        networks["inception"] = ("inceptionv3",)
+    return networks
 
 
 APP = App(
@@ -226,7 +258,7 @@ APP = App(
     summary="H&E patches whose stains differ between centres",
     description="Federated classification of H&E patches whose stains differ: FedSDA, CCST, amp-norm.",
     settings=(
-        ClassifierSettings, FedsdaSettings, SeparationSettings, StainModelSettings, StainStudySettings,
+        ClassifierSettings, CutSettings, FedsdaSettings, SeparationSettings, StainModelSettings, StainStudySettings,
         CcstDecoderSettings, CcstSettings, AmplitudeSettings, QualitySettings,
         Aggregation, FedProx, FedSAM, FedLESAM, FedFA,
     ),
@@ -234,4 +266,5 @@ APP = App(
     methods=METHODS,
     narrowed=(("side", "sides"),),
     not_across_sites={},
+    networks=_networks,
 )  # fmt: skip

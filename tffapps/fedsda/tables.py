@@ -29,19 +29,20 @@ class Results:
     between: Sequence[float]  # distances between clients' stains, every two
     stains: Sequence[np.ndarray] | None  # each client's matrices, where they may be seen here
     quality: PictureQuality | None  # of the sides, where there are several and their images are here
-    what_ran: Mapping[str, str]  # data, profile, weights, model
+    what_ran: Mapping[str, str]  # data, profile, weights, model, vgg
 
 
 def write_all(folder: pathlib.Path, results: Results) -> None:
     """Every table that there is something for; prints the scores."""
     what_ran = results.what_ran
     data = {"data": what_ran["data"]}
+    without_vgg = {name: value for name, value in what_ran.items() if name != "vgg"}
     scores = scores_of(results.records)
     everyone = scores[scores.fold == FEDERATION].drop(columns="fold")
     left_out = scores[scores.fold != FEDERATION].rename(columns={"fold": "left_out"})
     write_table(folder / "data.csv", wilds.distribution(results.pool.table), **data)
     write_table(folder / "separation.csv", pd.DataFrame(results.separation), **data)
-    write_table(folder / "table2_optimisers.csv", table2(everyone), **what_ran)
+    write_table(folder / "table2_optimisers.csv", table2(everyone), **without_vgg)
     if results.quality:
         write_table(folder / "table3_alignment.csv", table3(everyone, results.quality), **what_ran)
     if results.stain_models:
@@ -49,7 +50,7 @@ def write_all(folder: pathlib.Path, results: Results) -> None:
         write_table(folder / "table1_diffusion.csv", table1(results.stain_models, results.between), **about)
         write_table(folder / "rounds_vs_epochs.csv", rounds_vs_epochs(results.stain_models), **about)
     if len(left_out):
-        write_table(folder / "left_out.csv", left_out, **what_ran)
+        write_table(folder / "left_out.csv", left_out, **without_vgg)
     shown = everyone[["method", "side", "auroc", "auroc_std", "auprc", "accuracy", "seeds"]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")

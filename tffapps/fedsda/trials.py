@@ -9,6 +9,7 @@ from tffapps import (
     Aggregation,
     Classifier,
     Common,
+    CutSettings,
     Flags,
     Metrics,
     Network,
@@ -25,6 +26,7 @@ from tffapps.evaluation import classification
 from tffapps.fedsda import (
     APP,
     METRICS,
+    CcstDecoderSettings,
     ClassifierSettings,
     FedsdaSettings,
     QualitySettings,
@@ -94,6 +96,7 @@ def _results(study: Study, placement: Placement) -> Results:
             "profile": flags.profile,
             "weights": classifiers.inputs.weights,
             "model": flags[ClassifierSettings].model,
+            "vgg": flags[CcstDecoderSettings].described() if "ccst" in sides else "",
         },
     )
 
@@ -115,8 +118,8 @@ class Classifiers:
         self._study, self._pool, self._alignments = study, pool, alignments
         self._settings = study.flags[ClassifierSettings]
         network = Network(
-            self._settings.model, self._settings.size, 3, self._settings.head, self._settings.freeze,
-            study.common.weights,
+            self._settings.model, self._settings.size, 3, self._settings.head, study.common.weights,
+            study.flags[CutSettings],
         )  # fmt: skip
         self._classifier = Classifier(study, pool, network, batch=self._settings.batch)
         self.inputs = self._classifier.inputs
@@ -156,6 +159,7 @@ class Classifiers:
             size=len(fold.clients),
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
+            reestimate=self._study.flags[CutSettings].reestimate,
         )
 
 

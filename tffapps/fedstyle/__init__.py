@@ -16,7 +16,7 @@ import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES
-from tffapps import Aggregation, App, setting
+from tffapps import DEMO_NETWORK, Aggregation, App, Common, CutSettings, Flags, setting
 from tffapps.federated.fedprox import FedProx
 from tffapps.federated.methods import EMBEDDING_METHODS
 
@@ -32,8 +32,11 @@ class FedStyleSettings:
 
     model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
     size: int = setting(224, "pictures are resized to this many pixels on a side", least=16)
-    head: str = setting("gap", "global average pooling, or flatten and 256 units", choices=HEADS)
-    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    head: str = setting(
+        "auto",
+        "gap (global average pooling), flatten256 or conv; auto: conv on a cut, else gap",
+        choices=("auto", *HEADS),
+    )
     rounds: int = setting(100, "rounds (paper)", least=1)
     batch: int = setting(32, "pictures a batch (paper)", least=1)
     last_rounds: int = setting(10, "scores are means over this many last rounds (paper)", least=1, in_key=False)
@@ -98,6 +101,31 @@ class FedStyleStandinSettings:
     standin_close: int = setting(2, "stand-in: pairs of artists with the same palette", least=0, in_key=False)
 
 
+_SMALL: dict[str, Any] = {
+    "model": "tiny",
+    "size": 32,
+    "rounds": 8,
+    "epochs": 2,
+    "public_epochs": 4,
+    "batch": 16,
+    "last_rounds": 3,
+    "learning_rate": 0.05,
+    "momentum": 0.5,
+    "style_ce": 1.0,
+    "style_mse": 2.0,
+    "style_server_ce": 1.0,
+    "embedding_statistics": "batch",
+    "artists": 8,
+    "study_seeds": 1,
+    "scalability": (10,),
+    "alphas": (0.3,),
+    "cloaked": (0.0, 0.5, 1.0),
+    "vgg_width": 8,
+    "standin_artists": 10,
+    "standin_pictures": 50,
+    "standin_size": 64,
+    "standin_close": 1,
+}
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
         "model": "tiny",
@@ -127,33 +155,19 @@ PROFILES: dict[str, dict[str, Any]] = {
         "standin_size": 32,
         "standin_close": 0,
     },
-    "demo": {
-        "model": "tiny",
-        "size": 32,
-        "rounds": 8,
-        "epochs": 2,
-        "public_epochs": 4,
-        "batch": 16,
-        "last_rounds": 3,
-        "learning_rate": 0.05,
-        "momentum": 0.5,
-        "style_ce": 1.0,
-        "style_mse": 2.0,
-        "style_server_ce": 1.0,
-        "embedding_statistics": "batch",
-        "artists": 8,
-        "study_seeds": 1,
-        "scalability": (10,),
-        "alphas": (0.3,),
-        "cloaked": (0.0, 0.5, 1.0),
-        "vgg_width": 8,
-        "standin_artists": 10,
-        "standin_pictures": 50,
-        "standin_size": 64,
-        "standin_close": 1,
-    },
-    "paper": {"momentum": 0.5, "embedding_statistics": "batch"},  # else styles of a fresh ResNet-18 run away
+    "small": _SMALL,
+    # A client has one class, whose statistics say nothing: no BatchNorm. SGD with momentum is the paper's optimiser.
+    "demo": {**_SMALL, **DEMO_NETWORK, "norm": "group", "optimizer": "sgd", "learning_rate": 0.05, "rounds": 6},
+    # From scratch, as nothing else is said of it; with other statistics the styles of a fresh ResNet-18 run away.
+    "paper": {"size": 224, "head": "gap", "train_from": "all", "momentum": 0.5, "embedding_statistics": "batch"},
 }
+
+
+def _networks(flags: Flags) -> dict[str, tuple[str, ...]]:
+    networks: dict[str, tuple[str, ...]] = {"weights": (flags[FedStyleSettings].model,)}
+    if "cloaking" in flags[FedStyleStudySettings].studies and not flags[Common].across_sites:
+        networks["vgg_weights"] = ("vgg19",)
+    return networks
 
 
 APP = App(
@@ -164,6 +178,7 @@ APP = App(
     "With a trained model: python -m tffapps.fedstyle query PICTURE…",
     settings=(
         FedStyleSettings,
+        CutSettings,
         FedStyleClientSettings,
         FedStylePublicSettings,
         FedStyleStudySettings,
@@ -179,4 +194,5 @@ APP = App(
     commands=("query",),
     not_across_sites={},
     server_has_data=True,
+    networks=_networks,
 )

@@ -1,6 +1,6 @@
 """The trained global model as one file that can be asked anywhere: no pickle, no code in it.
 
-about      JSON: network, size, head, artists, …
+about      JSON: network, size, head, cut, norm, artists, …
 w0 … wN    the network's weights
 styles     float32 (artists, d): the global styles; zeros where there is none
 there      float32 (artists): 1 where there is one
@@ -70,7 +70,7 @@ def publish(run: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 def load(file: pathlib.Path) -> GlobalModel:
     """A model from its file, which may be anything: a UserError then."""
-    from models import classifiers
+    from models.assembled import assemble
     from models.embedding import embedding_size
 
     try:
@@ -82,9 +82,10 @@ def load(file: pathlib.Path) -> GlobalModel:
         count = len(artists)
         if not 0 < size <= _LARGEST:
             raise ValueError(f"pictures of {size} pixels")
-        network = classifiers.build(
-            about["model"], input_shape=(size, size, 3), classes=len(artists), head=about["head"]
-        )
+        network = assemble(
+            about["model"], input_shape=(size, size, 3), classes=len(artists), head=about["head"], cut=about["cut"],
+            norm=about["norm"],
+        ).whole  # fmt: skip
         if not all(np.isfinite(value).all() for value in (*weights, styles, there)):
             raise ValueError("it holds values that are not finite")
         network.set_weights(weights)

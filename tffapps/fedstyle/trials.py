@@ -14,6 +14,7 @@ from tffapps import (
     Aggregation,
     Client,
     Common,
+    CutSettings,
     Evaluator,
     Flags,
     Inputs,
@@ -141,6 +142,7 @@ class Trials:
             size=len(rows),
             aggregation=Aggregation() if role.alone else self._flags[Aggregation],
             min_clients=1 if role.alone else self._study.common.min_clients,
+            reestimate=self._flags[CutSettings].reestimate,
             server_data=(lambda number: self._server_data(feed, case.seed, number)) if role.server else None,
         )  # fmt: skip
 
@@ -148,7 +150,9 @@ class Trials:
         """The network of so many artists, and what it sees."""
         if artists not in self._inputs:
             chosen = self._settings
-            network = Network(chosen.model, chosen.size, 3, chosen.head, chosen.freeze, self._study.common.weights)
+            network = Network(
+                chosen.model, chosen.size, 3, chosen.head, self._study.common.weights, self._flags[CutSettings]
+            )
             self._inputs[artists] = Inputs(
                 network, classes=artists, formats=self._formats, cache=cache_folder() / "features", augmentations={},
                 **engine_options(self._study.engine),
@@ -171,8 +175,7 @@ class Trials:
         inputs.model.set_weights(record.weights())
         public = Feed(inputs, federation.pool, self._settings.batch).once(federation.pool.part("public"))
         styles = embeddings.class_sums_of(self._task(inputs, role), public).means()
-        chosen = self._settings
-        about = {"model": chosen.model, "size": chosen.size, "head": chosen.head, "seed": record["seed"]}
+        about = {**inputs.described, "seed": record["seed"]}
         global_model.save(record.folder, inputs.network, styles, federation, about)
 
     def _clients(self, role: Role, feed: Feed, rows: dict[str, pd.DataFrame], seed: int) -> list[Client]:

@@ -85,6 +85,24 @@ class StandinSettings:
 
 
 _PAPER: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-4}
+_SMALL: dict[str, Any] = {
+    **_PAPER,
+    "tile": 96,
+    "tiles": 0,
+    "channels": 1,
+    "folds": 1,
+    "width": 8,
+    "depth": 3,
+    "rounds": 5,
+    "alone_rounds": 10,
+    "epochs": 2,
+    "learning_rate": 3e-3,
+    "generator_width": 16,
+    "generator_epochs": 10,
+    "generator_precision": ("float32", "int8"),
+    "standin_images": 90,
+    "standin_size": 96,
+}
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
         **_PAPER,
@@ -105,25 +123,9 @@ PROFILES: dict[str, dict[str, Any]] = {
         "standin_images": 12,
         "standin_size": 64,
     },
-    "demo": {
-        **_PAPER,
-        "tile": 96,
-        "tiles": 0,
-        "channels": 1,
-        "folds": 1,
-        "width": 8,
-        "depth": 3,
-        "rounds": 5,
-        "alone_rounds": 10,
-        "epochs": 2,
-        "learning_rate": 3e-3,
-        "generator_width": 16,
-        "generator_epochs": 10,
-        "generator_precision": ("float32", "int8"),
-        "standin_images": 90,
-        "standin_size": 96,
-    },
-    "paper": {**_PAPER, "seeds": (0,)},
+    "small": _SMALL,
+    "demo": {**_SMALL},
+    "paper": {**_PAPER, "generator": "hd", "seeds": (0,)},
 }
 
 

@@ -18,11 +18,12 @@ from typing import Any
 
 from models.names import HEADS, NAMES
 from preprocessing.style_settings import INITS, OPTIMIZERS
-from tffapps import Aggregation, App, FedAvg, UserError, setting
+from tffapps import DEMO_NETWORK, Aggregation, App, Common, CutSettings, FedAvg, Flags, UserError, setting
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
 METRICS = ("accuracy", "macro_f1", "auroc")
+VGG_WIDTH = 64  # filters of VGG-19's first block
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +32,11 @@ class FnstSettings:
 
     model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
     size: int = setting(224, "images are resized to this many pixels on a side", least=16)
-    head: str = setting("gap", "global average pooling, or flatten and 256 units", choices=HEADS)
-    freeze: str = setting("auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"))
+    head: str = setting(
+        "auto",
+        "gap (global average pooling), flatten256 or conv; auto: conv on a cut, else gap",
+        choices=("auto", *HEADS),
+    )
     batch: int = setting(32, "images a batch", least=1)
 
 
@@ -88,7 +92,7 @@ class GramSettings:
     vgg_weights: str = setting(  # their hash is in the key of what depends on them
         "random", "of VGG-19: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
     )
-    vgg_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
+    vgg_width: int = setting(VGG_WIDTH, "filters of its first block; 64 is VGG-19", least=4)
     style_size: int = setting(224, "pixels on a side of the images made", least=16)
 
 
@@ -113,6 +117,28 @@ class AttackSettings:
     attack_steps: int = setting(1000, "steps of the attack on each", least=1, in_key=False)
 
 
+_SMALL: dict[str, Any] = {
+    "model": "tiny",
+    "size": 48,
+    "rounds": 8,
+    "epochs": 3,
+    "alone_epochs": 24,
+    "alone_every": 3,
+    "batch": 16,
+    "learning_rate": 0.1,
+    "rare": (5, 10),
+    "augmentations": ("S5C5", "S5C10"),
+    "vgg_width": 8,
+    "style_size": 48,
+    "init": "content",
+    "style_steps": 40,
+    "attack": True,
+    "attack_images": 24,
+    "attack_steps": 300,
+    "standin_train": 100,
+    "standin_test": 60,
+    "standin_size": 64,
+}
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
         "model": "tiny",
@@ -137,29 +163,11 @@ PROFILES: dict[str, dict[str, Any]] = {
         "standin_test": 6,
         "standin_size": 32,
     },
-    "demo": {
-        "model": "tiny",
-        "size": 48,
-        "rounds": 8,
-        "epochs": 3,
-        "alone_epochs": 24,
-        "alone_every": 3,
-        "batch": 16,
-        "learning_rate": 0.1,
-        "rare": (5, 10),
-        "augmentations": ("S5C5", "S5C10"),
-        "vgg_width": 8,
-        "style_size": 48,
-        "init": "content",
-        "style_steps": 40,
-        "attack": True,
-        "attack_images": 24,
-        "attack_steps": 300,
-        "standin_train": 100,
-        "standin_test": 60,
-        "standin_size": 64,
-    },
-    "paper": {"attack": True},
+    "small": _SMALL,
+    # A pretrained network needs fewer epochs.
+    "demo": {**_SMALL, **DEMO_NETWORK, "rounds": 5, "epochs": 2, "alone_epochs": 10, "alone_every": 2},
+    # ResNet-18 from scratch, as nothing else is said of it. VGG-19's weights bring α = 1000 and β = 0.01 with them.
+    "paper": {"size": 224, "head": "gap", "train_from": "all", "vgg_weights": "imagenet", "attack": True},
 }
 
 
@@ -183,17 +191,26 @@ class Augmentation:
         return cls(int(match[1]), int(match[2]))
 
 
+def _networks(flags: Flags) -> dict[str, tuple[str, ...]]:
+    networks: dict[str, tuple[str, ...]] = {"weights": (flags[FnstSettings].model,)}
+    of_width = flags[GramSettings].vgg_width == VGG_WIDTH  # another width has no published weights, and says so
+    if of_width and (flags[AttackSettings].attack or "fnst" in flags[Common].methods):
+        networks["vgg_weights"] = ("vgg19",)
+    return networks
+
+
 APP = App(
     name="fnst",
     package=__name__,
     summary="styles of other sites for rare classes: colon patches",
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
     settings=(
-        FnstSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
+        FnstSettings, CutSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
         AttackSettings, Aggregation, FedAvg,
     ),
     profiles=PROFILES,
     methods=METHODS,
     narrowed=(("rare", "rare"), ("augmentation", "augmentations")),
     not_across_sites={"centralised": "no site has all the images"},
+    networks=_networks,
 )  # fmt: skip

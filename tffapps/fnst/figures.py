@@ -63,8 +63,9 @@ def _scores(path: pathlib.Path, scores: pd.DataFrame, title: str) -> None:
             axes.bar(positions + shift, [row.macro_f1 for row in best], 0.38, yerr=spread, capsize=2, label=chosen)
         axes.set_xticks(positions, list(bars), rotation=35, ha="right", fontsize=8)
         axes.set_ylabel("macro F1")
+        axes.set_ylim(0, 1.2)  # room for the legend
         axes.grid(axis="y", alpha=0.3)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(loc="upper right", ncols=2, frameon=False, fontsize=8)
 
 
 def _curves(path: pathlib.Path, curves: pd.DataFrame, classes: Sequence[str], title: str) -> None:

@@ -10,6 +10,7 @@ from tffapps import (
     Aggregation,
     Classifier,
     Common,
+    CutSettings,
     FedAvg,
     Flags,
     Metrics,
@@ -109,7 +110,9 @@ class Trials:
         """`exchange` is needed where fnst is among the methods."""
         self._study, self._flags, self._pool, self._exchange = study, study.flags, pool, exchange
         self._settings = settings = study.flags[FnstSettings]
-        network = Network(settings.model, settings.size, 3, settings.head, settings.freeze, study.common.weights)
+        network = Network(
+            settings.model, settings.size, 3, settings.head, study.common.weights, study.flags[CutSettings]
+        )
         self._classifier = Classifier(study, pool, network, batch=settings.batch, made=True)
         self.inputs = self._classifier.inputs
         self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
@@ -177,6 +180,7 @@ class Trials:
             size=len(training),
             aggregation=Aggregation() if alone else self._flags[Aggregation],
             min_clients=1 if alone else self._study.common.min_clients,
+            reestimate=self._flags[CutSettings].reestimate,
         )
 
     def _evaluator(self, seed: int) -> PredictionEvaluator:

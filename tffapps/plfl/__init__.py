@@ -16,7 +16,7 @@ import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES
-from tffapps import Aggregation, App, setting
+from tffapps import DEMO_NETWORK, Aggregation, App, CutSettings, Flags, setting
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
@@ -50,12 +50,13 @@ class PlflNetwork:
     )
     size: int = setting(224, "images are resized to this many pixels on a side (thesis)", least=32)
     channels: int = setting(1, "1: X-rays are grey; pretrained networks see it three times", choices=(1, 3))
-    head: str = setting("flatten256", "flatten and 256 units (thesis), or global average pooling", choices=HEADS)
-    # By what identifies the initial weights: whether the base is frozen.
-    freeze: str = setting(
-        "auto", "frozen base; auto: if its weights are pretrained", choices=("auto", "yes", "no"), in_key=False
+    head: str = setting(
+        "auto", "gap, flatten256 (thesis) or conv; auto: conv on a cut, else gap", choices=("auto", *HEADS)
     )
-    augment: str = setting("affine", "of csfl, plfl, plfl+; none: a frozen base runs once", choices=("affine", "none"))
+    augment: str = setting("affine", "of csfl, plfl, plfl+", choices=("affine", "none"))
+    stored_views: int = setting(
+        0, "--augment affine above a cut: so many stored views; 0: drawn anew, and the whole network runs", least=0
+    )
     batch: int = setting(32, "images a batch (thesis)", least=1)
     schedule: str = setting("cosine", "the learning rate along a local training", choices=SCHEDULES)
 
@@ -124,6 +125,17 @@ _FROM_SCRATCH: dict[str, Any] = {
     "learning_rate": 3e-3,
     "schedule": "constant",
 }
+_SMALL: dict[str, Any] = {
+    **_FROM_SCRATCH,
+    "epochs": 5,
+    "gold_epochs": 30,
+    "plus_rounds": 5,
+    "labelled_batch": 8,
+    "poison": (1.0,),
+    "poison_seeds": 1,
+    "standin_images": 720,
+}
+_DEMO_NETWORK = {name: value for name, value in DEMO_NETWORK.items() if name != "model"}  # it has --models
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
         **_FROM_SCRATCH,
@@ -134,23 +146,24 @@ PROFILES: dict[str, dict[str, Any]] = {
         "seeds": (0,),
         "standin_images": 120,
     },
-    "demo": {
-        **_FROM_SCRATCH,
-        "epochs": 5,
-        "gold_epochs": 30,
-        "plus_rounds": 5,
-        "labelled_batch": 8,
-        "poison": (1.0,),
-        "poison_seeds": 1,
-        "standin_images": 720,
-    },
+    "small": _SMALL,
+    "demo": {**_SMALL, **_DEMO_NETWORK, "models": ("mobilenetv2",), "batch": 32, "pseudo_batch": 32},
     "paper": {
         "models": ("mobilenetv2", "densenet169", "densenet201"),
+        "weights": "imagenet",
+        "size": 224,
+        "head": "flatten256",
+        "train_from": "head",
+        "contrast": "equalize",
         "optimizer": "adam",
         "learning_rate": 1e-4,
         "poison": (1.0,),
     },
 }
+
+
+def _networks(flags: Flags) -> dict[str, tuple[str, ...]]:
+    return {"weights": flags[PlflNetwork].models}
 
 
 APP = App(
@@ -159,12 +172,13 @@ APP = App(
     summary="knee X-rays, few labels: PLFL, CSFL, FSSFL",
     description="Federated grading of knee X-rays with few labels: CSFL, PLFL, PLFL+ and FSSFL.",
     settings=(
-        PlflImages, PlflNetwork, GoldSettings, LocalSettings, CsflSettings, PlflSettings, PlusSettings, TargetSettings,
-        FssflSettings, PoisonSettings, Aggregation, PseudoLabelPlus, FixMatch,
+        PlflImages, PlflNetwork, CutSettings, GoldSettings, LocalSettings, CsflSettings, PlflSettings, PlusSettings,
+        TargetSettings, FssflSettings, PoisonSettings, Aggregation, PseudoLabelPlus, FixMatch,
     ),
     profiles=PROFILES,
     methods=METHODS,
     narrowed=(("model", "models"), ("poison", "poison")),
     not_across_sites={},
     server_has_data=True,
+    networks=_networks,
 )  # fmt: skip

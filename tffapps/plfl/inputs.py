@@ -9,7 +9,7 @@ view          whole images           stored features
 """
 
 from preprocessing import augment
-from tffapps import PLAIN, Common, Flags, Inputs, Network, cache_folder
+from tffapps import PLAIN, Common, CutSettings, Flags, Inputs, Network, cache_folder
 from tffapps.inputs import Augmentation
 from tffapps.plfl import FssflSettings, PlflNetwork, PlusSettings
 
@@ -19,12 +19,12 @@ AUGMENTATIONS: dict[str, Augmentation] = {"affine": augment.affine, "weak": augm
 def network_of(name: str, flags: Flags) -> Network:
     """One of --models, as the flags describe it."""
     chosen = flags[PlflNetwork]
-    return Network(name, chosen.size, chosen.channels, chosen.head, chosen.freeze, flags[Common].weights)
+    return Network(name, chosen.size, chosen.channels, chosen.head, flags[Common].weights, flags[CutSettings])
 
 
 def inputs_of(network: Network, flags: Flags, classes: int, formats: tuple[str, ...], whole: bool = False) -> Inputs:
     """`whole`: images only, never features, which could be stored of images that are here alone."""
-    trained, views = flags[PlflNetwork].augment, flags[FssflSettings].views
+    trained, stored, views = flags[PlflNetwork].augment, flags[PlflNetwork].stored_views, flags[FssflSettings].views
     return Inputs(
         network,
         classes=classes,
@@ -32,6 +32,7 @@ def inputs_of(network: Network, flags: Flags, classes: int, formats: tuple[str, 
         cache=cache_folder() / "features",
         augmentations=AUGMENTATIONS,
         training_view=PLAIN if trained == "none" else trained,
-        views={"affine": flags[PlusSettings].plus_views, "weak": views, "strong": views},
+        store_training=bool(stored),
+        views={"affine": stored or flags[PlusSettings].plus_views, "weak": views, "strong": views},
         whole=whole,
     )

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from models import classifiers
+from models.assembled import assemble
+from models.names import ALL, HEAD
 from tffapps import Network, write_table
 from tffapps.plfl import paper
 
@@ -25,22 +26,26 @@ class Shape:
     size: int
     channels: int
     head: str
-    frozen: bool
+    cut: str
+    norm: str
     classes: int
 
     @classmethod
     def of(cls, network: Network, classes: int) -> Shape:
-        return cls(network.name, network.size, network.channels, network.head, network.frozen, classes)
+        return cls(
+            network.name, network.side, network.channels, network.chosen_head, network.cut, network.norm, classes
+        )
 
     def row(self) -> dict[str, Any]:
         """How the table tells networks apart."""
         return {
             "model": self.model, "size": self.size, "channels": self.channels, "head": self.head,
-            "base": "frozen" if self.frozen else "trained", "classes": self.classes, "keras": metadata.version("keras"),
+            "base": {HEAD: "frozen", ALL: "trained"}.get(self.cut, f"frozen up to {self.cut}"), "classes": self.classes,
+            "keras": metadata.version("keras"),
         }  # fmt: skip
 
 
-THESIS = tuple(Shape(name, 224, 3, "flatten256", True, 3) for name in paper.PARAMETERS)
+THESIS = tuple(Shape(name, 224, 3, "flatten256", HEAD, "frozen", 3) for name in paper.PARAMETERS)
 
 
 def write(folder: pathlib.Path, shapes: Sequence[Shape], fresh: bool) -> None:
@@ -66,16 +71,16 @@ def table_of(shapes: Sequence[Shape], earlier: pathlib.Path | None = None) -> pd
 
 
 def _counts(shape: Shape) -> dict[str, Any]:
-    network = classifiers.build(
+    network = assemble(
         shape.model, input_shape=(shape.size, shape.size, shape.channels), classes=shape.classes, head=shape.head,
-        trainable_base=not shape.frozen,
-    )  # fmt: skip
+        cut=shape.cut, norm=shape.norm,
+    ).whole  # fmt: skip
     trained, total = _values(network.trainable_weights), _values(network.weights)
     row: dict[str, Any] = {}
     for kind, count in zip(_KINDS, (trained, total - trained, total)):
         row |= {kind: count, f"{kind}_mb": round(count * 4 / 2**20, 2)}
     # Grey images are shown to a pretrained base three times: the same parameters.
-    if dataclasses.replace(shape, channels=3) in THESIS:
+    if dataclasses.replace(shape, channels=3, norm="frozen") in THESIS:
         for kind, count, megabytes in zip(_KINDS, paper.PARAMETERS[shape.model], paper.MEGABYTES[shape.model]):
             row |= {f"paper_{kind}": count, f"paper_{kind}_mb": megabytes}
     return row

@@ -9,6 +9,7 @@ from tffapps import (
     Aggregation,
     Client,
     Common,
+    CutSettings,
     Flags,
     Initial,
     Metrics,
@@ -132,6 +133,7 @@ class Trials:
             size=len(federation.clients),
             aggregation=self._flags[Aggregation] if several else Aggregation(),
             min_clients=1 if method == "gold" else common.min_clients,
+            reestimate=self._flags[CutSettings].reestimate,
             server_data=federation.server_data,
             enough=(lambda row: row["val_accuracy"] >= target) if target and method in AFTER_GOLD else None,
         )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tffapps import cache_lock
 from tffapps.engine import supervisor
 from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.errors import RunStopped, UserError
@@ -43,6 +44,7 @@ def serve(
     bound = listener.getsockname()
     with contextlib.ExitStack() as stack:
         stack.enter_context(listener)
+        stack.enter_context(cache_lock.used())  # what it has made lies there, for rounds to read
         table, description = data.readable(table, name, source)
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))

@@ -1,0 +1,48 @@
+"""A classifier as it is trained: built, cut, normalised; and given its weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from models import classifiers, weights
+from models.cut import headed, normalised, split
+from models.initialise import seed_weights
+from models.names import ALL, HEAD, check_cut, stands_on_cut
+
+
+@dataclasses.dataclass(frozen=True)
+class Assembled:
+    """All of these share layers."""
+
+    name: str
+    published: tf.keras.Model  # the whole network under a head: what files of weights are for
+    whole: tf.keras.Model  # image → probabilities: what is frozen and what is trained
+    base: tf.keras.Model | None  # image → what crosses the cut; None where there is no cut
+    above: tf.keras.Model  # that → probabilities: what is trained
+    new_head: tf.keras.Model | None = None  # with BatchNorm as it was; a head on a cut, which no file of weights has
+
+    def load(self, source: str, seed: int) -> weights.WeightsUsed:
+        """Gives it weights: "imagenet", "random" or a file's; what these do not cover is of the seed."""
+        used = weights.load(self.published, self.name, source, seed=seed)
+        if self.new_head is not None:
+            seed_weights(self.new_head, seed)
+        return used
+
+
+def assemble(
+    name: str, *, input_shape: Sequence[int], classes: int, head: str, cut: str = ALL, norm: str = "batch"
+) -> Assembled:
+    """Arguments as `models.names` has them. "conv" stands on the cut, and what is above it in the network is left out;
+    other heads stand on the network's end, and what is above the cut is trained with them."""
+    check_cut(name, cut)
+    on_cut = stands_on_cut(head, cut)
+    published = classifiers.build(name, input_shape=input_shape, classes=classes, head="gap" if on_cut else head)
+    whole = headed(published, cut, head) if on_cut else published
+    place = HEAD if on_cut else cut
+    new_head = split(whole, HEAD)[1] if on_cut else None
+    whole = normalised(whole, place, norm)
+    base, above = split(whole, place)
+    return Assembled(name, published, whole, base, above, new_head)

@@ -1,0 +1,23 @@
+"""What a command costs: see `tffapps.estimate`."""
+
+from tffapps import Common, Flags, Pool
+from tffapps.classify import REFERENCES, ClassifySettings
+from tffapps.estimate import Cost
+from tffapps.measured_networks import classifiers, inputs_of
+
+_GRADIENTS = {"fedsam": 2}  # in a step
+
+
+def costs(flags: Flags, pool: Pool) -> list[Cost]:
+    common, settings = flags[Common], flags[ClassifySettings]
+    seeds, train, test = len(common.seeds), len(pool.part("train")), len(pool.part("test"))
+    alone = len(pool.clients) if "separate" in common.methods else 0
+    steps = sum(_GRADIENTS.get(method, 1) for method in common.methods)
+    runs = alone + len([method for method in common.methods if method != REFERENCES[0]])
+    return classifiers(
+        inputs_of(flags, len(pool.classes), settings.channels),
+        training=seeds * steps * settings.rounds * settings.epochs * train,
+        inference=seeds * runs * settings.rounds * test,
+        runs=seeds * runs,
+        images=len(pool.table),
+    )
