@@ -120,6 +120,7 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training),
         )  # fmt: skip
 
     def _evaluator(self, seed: int) -> PredictionEvaluator:
