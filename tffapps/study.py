@@ -15,6 +15,7 @@ from tffapps.app import App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
+from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
@@ -25,6 +26,9 @@ from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
 from tffapps.settings import Flags, key_values
 from tffapps.training import train
+
+
+TRAINED = "trained_subjects"  # in a run's summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Trial:
     # Whether BatchNorm's statistics are re-estimated after every round (`federated.statistics`). Changes nothing where
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
+    trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
 
     def __post_init__(self) -> None:
         if self.reestimate:
@@ -84,6 +89,10 @@ class Record:
 
     def __getitem__(self, label: str) -> Any:
         return self.labels[label]
+
+    def entry(self, **labels: Any) -> Entry:
+        """What a classifier's run predicted of its test images; `labels` are added to its own."""
+        return classifier_entry({**self.labels, **labels}, self.folder, trained=int(self.summary.get(TRAINED, 0)))
 
 
 class Study:
@@ -147,7 +156,7 @@ class Study:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
         chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
         row = {str(name): value for name, value in rounds.loc[chosen].items()}
-        return trial.evaluator.summary(row, _weights_of(run, trial))
+        return {**trial.evaluator.summary(row, _weights_of(run, trial)), TRAINED: trial.trained}
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""
