@@ -1,8 +1,9 @@
 """A table's columns and cells as they are shown.
 
-A score and its interval share a cell (or a mean and its spread, where there is no interval); the paper's columns come last, whatever their place in the file; what is the same in
-every row and says what ran is said once, below; columns without any value are left out. Numbers of a column have the
-same number of decimals, unless they are of very different size.
+A score and its interval share a cell (a mean and its spread, where there is no interval); the paper's columns come
+last, whatever their place in the file; what is the same in every row and says what ran is said once, below; columns
+without any value are left out. Numbers of a column have the same number of decimals, unless they are of very different
+size.
 """
 
 import dataclasses

@@ -1,12 +1,12 @@
-"""A forest plot of all claims as SVG: one line each, its gain, its 95 % interval, its verdict. No script, no font, no file.
+"""A forest plot of all claims as SVG: one line each, with its gain, its 95 % interval and its verdict.
 
 Colours are the page's own variables with plain ones to fall back on, so that the same drawing stands by itself.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tffapps.report.markup import Markup, element, single
+from tffapps.report.markup import Markup, element
 from tffapps.report.summary import AHEAD, BEHIND, Comparison, signed
 
 _ROW, _HEAD, _FOOT = 24, 34, 46
@@ -62,21 +62,19 @@ def forest(groups: Sequence[Group]) -> Markup:
 
 def _most(groups: Sequence[Group]) -> float:
     """Where the axis ends: at the largest gain's interval, rounded up, and not beyond half."""
-    ends = [
-        abs(end) for group in groups for claim in group.claims for end in (claim.low, claim.high, claim.gain) if end
-    ]
-    wanted = max(ends, default=0.1)
+    claims = [claim for group in groups for claim in group.claims]
+    wanted = max((abs(end) for claim in claims for end in (claim.low, claim.high, claim.gain) if end), default=0.1)
     return next((step for step in (0.05, 0.1, 0.2, 0.3, 0.5) if wanted <= step), 0.5)
 
 
-def _axis(most: float, across, height: int) -> list[Markup]:
+def _axis(most: float, across: Callable[[float], float], height: int) -> list[Markup]:
     bottom = height - _FOOT
     parts = []
     for gain in (-most, -most / 2, 0.0, most / 2, most):
         place = across(gain)
         dashed = {} if gain == 0 else {"stroke_dasharray": "2 4"}
         stroke = _FAINT if gain == 0 else _LINE
-        parts.append(single_line(place, _HEAD - 8, place, bottom, stroke, **dashed))
+        parts.append(_line(place, _HEAD - 8, place, bottom, stroke, **dashed))
         parts.append(_text(signed(gain) if gain else "0", place, bottom + 16, _SOFT, anchor="middle", size=11))
     parts.append(_text("← the other is better", _LEFT + 4, bottom + 36, _SOFT, size=11))
     parts.append(_text("the method is better →", _LEFT + _PLOT - 4, bottom + 36, _SOFT, anchor="end", size=11))
@@ -84,25 +82,26 @@ def _axis(most: float, across, height: int) -> list[Markup]:
     return parts
 
 
-def single_line(x1: float, y1: float, x2: float, y2: float, stroke: str, **more: str) -> Markup:
+def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, **more: str) -> Markup:
     return element("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", stroke=stroke, **more)
 
 
-def _claim(claim: Comparison, across, top: int) -> list[Markup]:
+def _claim(claim: Comparison, across: Callable[[float], float], top: int) -> list[Markup]:
     assert claim.gain is not None
     middle, ink = top + _ROW / 2, _INK.get(claim.verdict, _SOFT)
     name = f"{claim.method.name} against {claim.baseline.name}" + (" (control)" if claim.control else "")
     parts = [_text(_short(f"{name}, {claim.metric}"), 16, middle + 4, _TEXT, size=12)]
     if claim.low is not None and claim.high is not None:
-        parts.append(single_line(across(claim.low), middle, across(claim.high), middle, ink, stroke_width="2.5"))
+        parts.append(_line(across(claim.low), middle, across(claim.high), middle, ink, stroke_width="2.5"))
     place = across(claim.gain)
-    shape = {"x": f"{place - 4.5:.1f}", "y": f"{middle - 4.5:.1f}", "width": "9", "height": "9"}
     # Filled: decided. A reader who sees no colour sees this, and the word at the end of the line.
     decided = claim.verdict in (AHEAD, BEHIND)
     parts.append(
-        single("rect", **shape, fill=ink if decided else "var(--ground, #fff)", stroke=ink, stroke_width="2") + "/"
-    )
-    parts[-1] = Markup(parts[-1].replace(">/", "/>"))
+        element(
+            "rect", x=f"{place - 4.5:.1f}", y=f"{middle - 4.5:.1f}", width=9, height=9, stroke=ink, stroke_width=2,
+            fill=ink if decided else "var(--ground, #fff)",
+        )
+    )  # fmt: skip
     words = f"{signed(claim.gain)} {claim.verdict}"
     parts.append(_text(words, _LEFT + _PLOT + 14, middle + 4, ink, size=12, weight=600 if decided else 400))
     parts.append(_text(f"n {claim.images}", _WIDTH - 4, middle + 4, _FAINT, anchor="end", size=11))

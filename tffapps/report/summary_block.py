@@ -6,16 +6,17 @@ from tffapps.report.markup import Markup, anchor, element, joined
 from tffapps.report.summary import SMOKE, comparisons, smoke, tally
 
 _RULE = (
-    "Each line is a claim that its system declared before it ran: the method's score less the other's on the same images, with "
-    "a 95 % interval by subject. “Ahead” and “behind” are decided by a paired test, corrected for all claims of its table; "
-    "“level” means that these images do not tell them apart. A control does the same work without the paper's idea: "
-    "where the method is not ahead of it, the idea is not shown to help."
+    "Each line is a claim that its system declared before it ran: the method's score less the other's on the same "
+    "images, with a 95 % interval by subject. “Ahead” and “behind” are decided by a paired test, corrected for all "
+    "claims of its table; “level” means that these images do not tell them apart. A control does the same work without "
+    "the paper's idea: where the method is not ahead of it, the idea is not shown to help."
 )
+_REAL, _DRAWN = "On real images", "On drawn images, which show that the machinery works"
 
 
 def summary_block(found: Found) -> Markup:
     title = element("h2", "Which claims hold", id="summary")
-    groups = {REAL: _groups(found, real=True), DRAWN: _groups(found, real=False)}
+    groups = {_REAL: _groups(found, real=True), _DRAWN: _groups(found, real=False)}
     if not any(groups.values()):
         made = element("code", "bash run_all.sh")
         missing = element("p", "There are no claims to sum up. ", made, " makes them.", class_="missing")
@@ -37,10 +38,6 @@ def summary_block(found: Found) -> Markup:
     parts += [element("p", note, class_="ran") for note in notes]
     parts.append(element("p", "Scores, tests and counts: ", joined(*links, between=", "), class_="ran"))
     return element("article", *parts)
-
-
-REAL = "On real images"
-DRAWN = "On drawn images, which show that the machinery works"
 
 
 def _groups(found: Found, real: bool) -> list[Group]:
