@@ -9,6 +9,7 @@
                           kept as long as a checkpoint may need it. Instead of a client, "best": the best weights
         predictions.csv   one row an image, of the models that the run ends with (`evaluation.stored`)
         finished.json     there when the run is complete; of the checkpoints only the last is left then
+        bundle/           the trained model for use elsewhere (`tffapps.use`), of a run that trains one
 
 A row, and what clients keep, is written before the checkpoint of its round. On reopening, the newest checkpoint that
 is readable with all that belongs to it says where to go on, and what is later is dropped, so a run that was killed ends

@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
             table.add([paths[answer.place]], answer)
             tally.add(answer)
             if answer.problem:
-                print(f"left out: {paths[answer.place]}: {answer.problem}", file=sys.stderr)
+                print(UserError(f"left out: {paths[answer.place]}: {answer.problem}"), file=sys.stderr)  # one line
     print(tally.told + (f"; table: {options.out}" if options.out else ""), file=sys.stderr)
     return 1 if tally.problems else 0
 

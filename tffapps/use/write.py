@@ -55,6 +55,7 @@ def write(
             halves = recipe.halves(values)
             models[which] = {"base": _base(temporary, run, halves.base), **decisions[which].as_json()}
             arrays.write(temporary / f"{which}.npz", _named(halves.trained))
+            _share(temporary / f"{which}.npz", [temporary / f"{other}.npz" for other in models])
         for step in recipe.preprocess.steps:
             for name, values_of_step in step.arrays().items():
                 arrays.write(temporary / name, values_of_step)
@@ -83,21 +84,21 @@ def _base(target: Path, run: Path, values: Sequence[np.ndarray]) -> str:
     if (target / name).exists():  # of another model of this bundle
         return name
     arrays.write(target / name, _named(values))
-    for other in sorted(run.parent.glob(f"*/{NAME}/{name}")):
-        if not other.is_symlink() and filecmp.cmp(other, target / name, shallow=False):
-            _link(other, target / name)
-            break
+    _share(target / name, sorted(run.parent.glob(f"*/{NAME}/{name}")))
     return name
 
 
-def _link(existing: Path, path: Path) -> None:
-    """Lets a file be another that is equal to it; on a file system that has no links it stays as it is."""
-    linked = path.with_name(f"{path.name}.tmp")
-    try:
-        os.link(existing, linked)
-        os.replace(linked, path)
-    except OSError:
-        linked.unlink(missing_ok=True)
+def _share(path: Path, others: Sequence[Path]) -> None:
+    """Makes one file of this and the first that is equal to it; on a file system without links it stays as it is."""
+    for other in others:
+        if other != path and not other.is_symlink() and filecmp.cmp(other, path, shallow=False):
+            linked = path.with_name(f"{path.name}.tmp")
+            try:
+                os.link(other, linked)
+                os.replace(linked, path)
+            except OSError:
+                linked.unlink(missing_ok=True)
+            return
 
 
 def _named(values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
