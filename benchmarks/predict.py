@@ -91,7 +91,6 @@ def _images(folder: pathlib.Path, options: argparse.Namespace) -> list[str]:
 def _bundle(run: pathlib.Path, size: int) -> pathlib.Path:
     import numpy as np
 
-    from models.embedding import embedding_size
     from tffapps.use import write
     from tffapps.use.bundle import Preprocess
     from tffapps.use.decision import Decision
@@ -101,7 +100,7 @@ def _bundle(run: pathlib.Path, size: int) -> pathlib.Path:
     values = {"model": "mobilenetv2", "head": "gap", "cut": "all", "norm": "batch"}
     network = Description(CLASSIFIER, values, (size, size, 3), len(CLASSES))
     parts = network.build()
-    width, rng = embedding_size(parts.whole), np.random.default_rng(0)
+    width, rng = parts.located().output_shape[0][-1], np.random.default_rng(0)
     looks = Looks(
         lambda weights, paths: rng.random((len(paths), width)), lambda weights, paths: np.zeros((0, 3)),
         [""] * 64, [""] * 64, [0] * 64,

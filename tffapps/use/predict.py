@@ -10,7 +10,6 @@ from typing import IO, Any
 import numpy as np
 import tensorflow as tf
 
-from models.embedding import embedding_size, with_embedding
 from tffapps.errors import UserError
 from tffapps.evaluation.classification import check_finite
 from tffapps.evaluation.stored import PREFIX
@@ -50,12 +49,11 @@ class Predictor:
         self.decision: Decision = (
             decision if unsure_below is None else dataclasses.replace(decision, unsure_below=unsure_below)
         )
-        model, self._novelty = bundle.model(which), bundle.novelty(which)
-        if self._novelty is not None and len(self._novelty.mean) != embedding_size(model):
+        located, self._novelty = bundle.parts(which).located(), bundle.novelty(which)
+        if self._novelty is not None and len(self._novelty.mean) != located.output_shape[0][-1]:
             raise UserError(f"{bundle.path}: novelty-{which}.npz is another network's; fetch the bundle again")
-        both = with_embedding(model)
         shape = (None, *bundle.preprocess.size, bundle.preprocess.channels)
-        self._run: Any = tf.function(lambda x: both(x, training=False), input_signature=[tf.TensorSpec(shape)])
+        self._run: Any = tf.function(lambda x: located(x, training=False), input_signature=[tf.TensorSpec(shape)])
 
     def of_files(self, paths: Sequence[str], batch: int = BATCH) -> Iterator[Answer]:
         """One for each path, in order."""
@@ -68,11 +66,11 @@ class Predictor:
         """Of images as the network sees them: float32 (n, height, width, channels) in [0, 1]."""
         if not len(places):
             return []
-        embeddings, probabilities = (values.numpy() for values in self._run(pixels))
+        vectors, probabilities = (values.numpy() for values in self._run(pixels))
         check_finite(probabilities)
         calibrated = self.decision.calibrated(probabilities)
         sure = self.decision.sure(calibrated)
-        distances = self._novelty.distances(embeddings).tolist() if self._novelty else [None] * len(places)
+        distances = self._novelty.distances(vectors).tolist() if self._novelty else [None] * len(places)
         return [
             Answer(int(place), *values)
             for place, *values in zip(places, probabilities, calibrated, sure.tolist(), distances)

@@ -22,7 +22,7 @@ from tffapps.use.novelty import LEAST, Novelty
 from tffapps.use.recipe import Recipe, Weights
 
 NAME = "bundle"
-_SAMPLE = 512  # training images, and others, that embeddings are measured of
+_SAMPLE = 512  # training images, and others, that are looked at for where they lie
 
 
 def write(
@@ -106,7 +106,7 @@ def _named(values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _novelty(target: Path, recipe: Recipe, weights: Mapping[str, Weights]) -> dict[str, Any] | None:
-    """Writes where embeddings lie; what was measured, for the model card."""
+    """Writes where images lie; what was measured, for the model card."""
     looks = recipe.classifier
     if looks is None or len(looks.training) < LEAST:
         return None
@@ -116,5 +116,7 @@ def _novelty(target: Path, recipe: Recipe, weights: Mapping[str, Weights]) -> di
         held_back, of_validation = training[::4], False
         training = [path for place, path in enumerate(training) if place % 4]
     for which, values in weights.items():
-        Novelty.fit(looks.embed(values, training), looks.embed(values, held_back)).save(target / f"novelty-{which}.npz")
+        fitted = Novelty.fit(looks.locate(values, training), looks.locate(values, held_back))
+        fitted.save(target / f"novelty-{which}.npz")
+        _share(target / f"novelty-{which}.npz", sorted(target.glob("novelty-*.npz")))
     return {"training": len(training), "held_back": len(held_back), "of_validation": of_validation}
