@@ -1,0 +1,1 @@
+"""What a finished run is used for: bundles are read, and nothing else of a run."""
