@@ -1,1 +1,1 @@
-"""What a finished run is used for: bundles are read, and nothing else of a run."""
+"""What becomes of a trained model: bundles, and the commands that read them and nothing else."""
