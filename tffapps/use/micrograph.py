@@ -6,7 +6,6 @@ from typing import Any
 import cv2
 import numpy as np
 
-from models.unet import BOUNDARY
 from preprocessing import files
 from tffapps.data import made
 from tffapps.evaluation.grain_size import whole_grains
@@ -24,13 +23,13 @@ def read(path: Path) -> np.ndarray:
     return made.decode(files.read_image(path))
 
 
-def network(model: Any, channels: int) -> tiling.Predict:
-    """A Keras network as `tiling` wants it: uint8 RGB tiles to how likely each pixel is on a boundary."""
+def network(model: Any, channels: int, boundary: int) -> tiling.Predict:
+    """A Keras network as `tiling` wants it: uint8 RGB tiles to how likely each pixel is of the class `boundary`."""
     import tensorflow as tf
 
     @tf.function(autograph=False, reduce_retracing=True)
     def boundaries(images: tf.Tensor) -> tf.Tensor:
-        return model(images, training=False)[..., BOUNDARY : BOUNDARY + 1]
+        return model(images, training=False)[..., boundary : boundary + 1]
 
     def predict(tiles: np.ndarray) -> np.ndarray:
         images = tiles.astype(np.float32) / np.float32(255)
@@ -68,7 +67,7 @@ def overlay(image: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def write(base: Path, image: np.ndarray, labels: np.ndarray) -> None:
-    """Writes `<base>_boundary.png`, `_overlay.png` and `_grains.png`, 16 bits; with more grains `_grains.tif`, 32 bits."""
+    """Writes `<base>_boundary.png`, `_overlay.png` and `_grains.png` of 16 bits, or `.tif` of 32 if those are too few."""
     few = labels.max() <= _MOST_16_BIT
     pictures = {
         "boundary.png": np.where(labels == 0, 255, 0).astype(np.uint8),

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tffapps.evaluation.grain_size import GrainSizes
-    from tffapps.use.bundle import Bundle
+    from tffapps.use.bundle import Bundle, Preprocess
 
 _MODULE = "tffapps.use.segment"
 METHODS = ("watershed", "cut")
 AUTO = "auto"
 TABLE = "grains.csv"
+BOUNDARY = "boundary"  # the class of pixels between grains, as fedtransfer calls it
+_MOST_PIXELS = 2**28  # of what the network is given: gigabytes, and hours
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Options:
     least: int = 30  # pixels of a grain
     threshold: float | None = None  # None: each map's own
     method: str = METHODS[0]
-    scale: float = 1.0  # of what the network sees to the micrograph
+    scale: float | None = None  # of what the network sees to the micrograph; None: as in training
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         loaded = bundle.load(given.bundle)
         if not loaded.segments:
             raise UserError(f"{given.bundle}: its model gives classes to images, not to pixels; use `tffapps predict`")
+        if BOUNDARY not in loaded.classes:
+            raise UserError(
+                f"{given.bundle}: no class {BOUNDARY} among {', '.join(loaded.classes)}; take another bundle"
+            )
         files.make_writable(given.o)
         cli.quiet()
         return _segment(loaded, micrographs, given.o, options)
@@ -71,9 +77,15 @@ def _parser() -> Parser:
         prog=cli.called_as("segment", _MODULE), description="Grains of micrographs by a trained U-Net, and their sizes",
         allow_abbrev=False,
     )  # fmt: skip
-    parser.add_argument("bundle", type=Path, metavar="BUNDLE", help="folder of a trained model, of `tffapps fedtransfer`")
-    parser.add_argument("micrographs", type=Path, nargs="+", metavar="MICROGRAPHS", help="image files, and folders of such")
-    parser.add_argument("-o", type=Path, default=Path("segmented"), metavar="FOLDER", help="to write to (default segmented)")
+    parser.add_argument(
+        "bundle", type=Path, metavar="BUNDLE", help="folder of a trained model, of `tffapps fedtransfer`"
+    )
+    parser.add_argument(
+        "micrographs", type=Path, nargs="+", metavar="MICROGRAPHS", help="image files, and folders of such"
+    )
+    parser.add_argument(
+        "-o", type=Path, default=Path("segmented"), metavar="FOLDER", help="to write to (default segmented)"
+    )
     parser.add_argument("--micron-per-pixel", type=_above_zero, metavar="X", help="for lengths in µm, and G")
     parser.add_argument(
         "--min-grain", type=_pixels, default=Options.least, metavar="N",
@@ -88,8 +100,8 @@ def _parser() -> Parser:
         help="watershed closes gaps in boundaries (default); cut takes the parts that boundaries enclose without a gap",
     )  # fmt: skip
     parser.add_argument(
-        "--scale", type=_above_zero, default=1.0, metavar="X",
-        help="bring micrographs to this part of their size for the network, as --size did in training (default 1)",
+        "--scale", type=_above_zero, metavar="X",
+        help="bring micrographs to this part of their size for the network (default: as tiles were in training)",
     )  # fmt: skip
     return parser
 
@@ -112,16 +124,18 @@ def listed(given: Sequence[Path], target: Path) -> dict[str, Path]:
 def _segment(bundle: Bundle, micrographs: Mapping[str, Path], target: Path, options: Options) -> int:
     from tffapps.use import micrograph
 
-    predict = micrograph.network(bundle.model(), bundle.preprocess.channels)
+    predict = micrograph.network(bundle.model(), bundle.preprocess.channels, bundle.classes.index(BOUNDARY))
     rows: list[dict[str, Any]] = []
     try:
         for name, path in track(micrographs.items(), len(micrographs), "micrographs"):
             try:
                 image = micrograph.read(path)
+                scale = options.scale or _scale(bundle.preprocess, image)
+                _check_size(image, scale)
             except Rejected as rejected:
                 print(UserError(f"{short(str(path))}: left out: {rejected}"), file=sys.stderr)
                 continue
-            boundary = micrograph.boundary_map(image, predict, bundle.preprocess.size, options.scale)
+            boundary = micrograph.boundary_map(image, predict, bundle.preprocess.size, scale)
             labels, threshold = divided(boundary, options)
             micrograph.write(target / name, image, labels)
             rows.append({"micrograph": name, **_sizes(labels, threshold, options)})
@@ -134,6 +148,19 @@ def _segment(bundle: Bundle, micrographs: Mapping[str, Path], target: Path, opti
         print(line)
     print(f"masks, labels, overlays and {TABLE}: {target}")
     return 1 if len(rows) < len(micrographs) else 0
+
+
+def _scale(preprocess: Preprocess, image: np.ndarray) -> float:
+    """How much smaller the network saw micrographs in training: tiles were cut, then brought to its size."""
+    if preprocess.tile is None:
+        return 1.0
+    return preprocess.size[0] / (preprocess.tile or min(image.shape[:2]))
+
+
+def _check_size(image: np.ndarray, scale: float) -> None:
+    high, wide = (round(side * scale) for side in image.shape[:2])
+    if high * wide > _MOST_PIXELS:
+        raise Rejected(f"too large: {wide} × {high} pixels at --scale {scale:g}, at most {_MOST_PIXELS} in all")
 
 
 def divided(boundary: np.ndarray, options: Options) -> tuple[np.ndarray, float]:
