@@ -67,7 +67,7 @@ def overlay(image: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def write(base: Path, image: np.ndarray, labels: np.ndarray) -> None:
-    """Writes `<base>_boundary.png`, `_overlay.png` and `_grains.png` of 16 bits, or `.tif` of 32 if those are too few."""
+    """Writes `<base>_boundary.png`, `_overlay.png` `_grains.png` of 16 bits, or `.tif` of 32 if those are too few."""
     few = labels.max() <= _MOST_16_BIT
     pictures = {
         "boundary.png": np.where(labels == 0, 255, 0).astype(np.uint8),
