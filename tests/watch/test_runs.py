@@ -1,5 +1,6 @@
 """What is said of runs: their state, rounds, time left; while they write, and of files that are odd."""
 
+import json
 import os
 import threading
 
@@ -123,6 +124,7 @@ def test_it_reads_while_a_run_writes(tmp_path):
         ("settings.json", "[1]", "settings.json is no settings"),
         ("settings.json", "[" * 10**5, "settings.json is no JSON"),
         ("settings.json", '{"labels": 3, "key": {"rounds": "many"}, "app": ["x"]}', None),
+        ("settings.json", '{"labels": {"method": "\\ud800"}}', None),
         ("rounds.csv", "a,b\n1,2\n", "rounds.csv has rows without a round"),
         ("rounds.csv", "round\n1e400\n", "rounds.csv has rows without a round"),
         ("rounds.csv", "", None),
@@ -136,6 +138,7 @@ def test_odd_files(name, content, problem, tmp_path):
     (run.folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     found = of(Runs(tmp_path).listing(), "odd")
     assert found["problems"] == ([problem] if problem else [])
+    json.dumps(found, allow_nan=False, ensure_ascii=False).encode()  # neither half characters nor NaN
 
 
 def test_a_pipe_a_link_and_a_large_file_are_not_read(tmp_path, monkeypatch):

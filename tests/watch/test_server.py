@@ -52,6 +52,7 @@ def test_the_page_has_nothing_from_elsewhere(server):
 def test_what_it_says_of_runs(server, results):
     found = listing(server)
     assert found["folder"] == str(results) and len(found["runs"]) == 4
+    assert "not-\N{REPLACEMENT CHARACTER}-text" in {run["name"] for run in found["runs"].values()}
     (name,) = [name for name, run in found["runs"].items() if run["name"].startswith("fedavg")]
     details = json.loads(ask(server, f"/run.json?run={name}")[2])
     assert details["rounds"] == [1, 2, 3, 4] and list(details["metrics"]) == ["accuracy", "training_loss"]
@@ -61,8 +62,8 @@ def test_what_it_says_of_runs(server, results):
 @pytest.mark.parametrize(
     "path",
     [
-        "/secret.txt", "/../secret.txt", "/%2e%2e/secret.txt", "//etc/passwd", "/index.html", "/runs.json/", "/run.json",
-        "/run.json?run=../plfl", "/run.json?a&b&c&d&e&f&run=x", "/RUNS.JSON", "/classify", "*",
+        "/secret.txt", "/../secret.txt", "/%2e%2e/secret.txt", "//etc/passwd", "/index.html", "/runs.json/",
+        "/run.json",         "/run.json?run=../plfl", "/run.json?a&b&c&d&e&f&run=x", "/RUNS.JSON", "/classify", "*",
     ],
 )  # fmt: skip
 def test_no_other_paths(server, path):

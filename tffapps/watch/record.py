@@ -132,5 +132,5 @@ def _number(text: Any) -> float | None:
 
 
 def _text(value: Any) -> str:
-    text = str(value)
+    text = str(value).encode(errors="replace").decode()  # JSON can hold half a character
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

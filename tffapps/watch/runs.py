@@ -92,7 +92,7 @@ class Runs:
             changed = {name: _summary(run, self._root) for name, run in self._runs.items() if run.version > since}
             names = list(self._runs) if self._names_version > since else None
             return {
-                "folder": str(self._root), "began": self._began, "version": self._version, "now": time.time(),
+                "folder": _plain(str(self._root)), "began": self._began, "version": self._version, "now": time.time(),
                 "runs": changed, "names": names,
             }  # fmt: skip
 
@@ -147,8 +147,9 @@ def _summary(run: _Run, root: Path) -> dict[str, Any]:
     if run.state == RUNNING and settings.rounds and rounds.round_seconds is not None:
         left = rounds.round_seconds * max(settings.rounds - rounds.done, 0)
     about = {field: getattr(rounds, field) for field in _SHOWN}
+    place = run.folder.parent.relative_to(root).as_posix()
     return {
-        "name": run.folder.name, "place": run.folder.parent.relative_to(root).as_posix(), "state": run.state,
+        "name": _plain(run.folder.name), "place": _plain(place), "state": run.state,
         "app": settings.app, "labels": dict(settings.labels),
         "done": rounds.done, "of": settings.rounds, "modified": run.rounds.modified or run.settings.modified,
         "seconds_left": left, "headline": headline, "curve": thinned(values), "last": values[-1] if values else None,
@@ -159,6 +160,11 @@ def _summary(run: _Run, root: Path) -> dict[str, Any]:
 _SHOWN = [
     field.name for field in dataclasses.fields(Rounds) if field.name not in ("numbers", "metrics", "round_seconds")
 ]
+
+
+def _plain(name: str) -> str:
+    """A file's name as text: bytes that are none are shown as such. A browser may not survive half a character."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def _headline(rounds: Rounds) -> str:

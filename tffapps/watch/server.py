@@ -76,7 +76,6 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _json(self, content: object) -> None:
-        # As ASCII: names of folders may hold bytes that are no text.
         self._answer(HTTPStatus.OK, "application/json", json.dumps(content, allow_nan=False).encode())
 
     def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
