@@ -31,7 +31,8 @@ def test_running_finished_and_stopped(tmp_path):
     assert (running["bytes_down"], running["bytes_up"], running["peak_memory_mb"]) == (4000, 8000, 404)
     assert (running["headline"], running["last"], running["curve"]) == ("accuracy", 0.54, [0.51, 0.52, 0.53, 0.54])
     assert running["labels"] == {"method": "running", "seed": "0"} and running["app"] == "classify"
-    assert finished["place"] == "small/plfl/runs"
+    assert finished["place"] == "small/plfl"
+    assert of(Runs(tmp_path / "classify" / "runs").listing(), "stopped")["place"] == ""
     assert of(Runs(tmp_path).listing(), "running")["state"] == "stopped"  # closed by now
 
 

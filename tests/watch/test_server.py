@@ -160,5 +160,5 @@ def test_in_a_browser(server, tmp_path):
     )  # fmt: skip
     page = done.stdout
     assert "1 running, 2 stopped, 1 finished" in page
-    assert page.count("<article") == 4 and "4 of 10 rounds" in page and "left</span>" in page
+    assert page.count("<article") == 4 and "4 of 10 rounds" in page and " left</span>" in page
     assert "&lt;img src=x" in page and "<img" not in page and "<title>tffapps watch</title>" in page

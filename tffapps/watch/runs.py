@@ -147,7 +147,7 @@ def _summary(run: _Run, root: Path) -> dict[str, Any]:
     if run.state == RUNNING and settings.rounds and rounds.round_seconds is not None:
         left = rounds.round_seconds * max(settings.rounds - rounds.done, 0)
     about = {field: getattr(rounds, field) for field in _SHOWN}
-    place = run.folder.parent.relative_to(root).as_posix()
+    place = run.folder.parent.relative_to(root).as_posix().removesuffix(_RUNS).strip("./")
     return {
         "name": _plain(run.folder.name), "place": _plain(place), "state": run.state,
         "app": settings.app, "labels": dict(settings.labels),
@@ -157,9 +157,7 @@ def _summary(run: _Run, root: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-_SHOWN = [
-    field.name for field in dataclasses.fields(Rounds) if field.name not in ("numbers", "metrics", "round_seconds")
-]
+_SHOWN = [field.name for field in dataclasses.fields(Rounds) if field.name not in ("numbers", "metrics")]
 
 
 def _plain(name: str) -> str:

@@ -56,9 +56,9 @@ function curve(values, width, height, label) {
 
 function timing(data) {
   if (data.state === "running" && data.seconds_left !== null) {
-    const since = Math.max(Date.now() / 1000 + clock - data.modified, 0);
-    const left = data.seconds_left - since;
-    return left > 0 ? `about ${duration(left)} left` : "about to end a round";
+    const since = Math.max(Date.now() / 1000 + clock - data.modified, 0), round = data.round_seconds;
+    const slow = since > 3 * round + 10 ? `; this round for ${duration(since)}` : "";
+    return `about ${duration(Math.max(data.seconds_left - Math.min(since, round), 0))} left${slow}`;
   }
   return data.seconds ? `${duration(data.seconds)} in rounds` : "";
 }
@@ -89,13 +89,14 @@ function fill(run) {
   const focused = card.contains(document.activeElement);
   card.replaceChildren(
     node("div", "head", node("h2", "", data.name), node("span", "state", data.state)),
-    node("p", "labels", [data.place, ...labels].join(" · ")),
+    node("p", "labels", [data.place, ...labels].filter(Boolean).join(" · ")),
     ...data.problems.map(text => node("p", "problem", text)),
     bar,
     node("div", "row", node("span", "", `${data.done} of ${data.of ?? "?"} rounds`), run.time),
     node("div", "row", node("span", "", data.headline || "no round yet"),
       node("span", "", data.headline ? shown(data.last) : "")),
-    curve(data.curve, 300, 44, data.headline), facts, button, run.curves);
+    ...(data.headline ? [curve(data.curve, 300, 44, data.headline)] : []), facts,
+    ...(data.headline ? [button, run.curves] : []));
   if (focused) button.focus();
 }
 
