@@ -33,6 +33,8 @@ article.running { border-left-color: var(--accent); }
 article.finished { border-left-color: var(--good); }
 article.stopped { border-left-color: var(--bad); }
 article.open { grid-column: 1 / -1; }
+article.open > svg { display: none; }
+article.open > dl { max-width: 26rem; }
 [hidden] { display: none !important; }
 .head { display: flex; justify-content: space-between; align-items: baseline; gap: .6rem; }
 .state { font-size: .82rem; font-weight: 600; color: var(--calm); }
@@ -44,6 +46,7 @@ article.open { grid-column: 1 / -1; }
 progress { width: 100%; height: .55rem; accent-color: var(--accent); display: block; }
 .row { display: flex; justify-content: space-between; gap: .6rem; font-size: .9rem; margin: .25rem 0; }
 .row > * { font-variant-numeric: tabular-nums; }
+.row > :last-child { text-align: right; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg polyline { fill: none; stroke: var(--accent); stroke-width: 1.6; vector-effect: non-scaling-stroke;
   stroke-linejoin: round; }
