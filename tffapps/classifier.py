@@ -56,8 +56,11 @@ class Classifier:
         """Of the bundle of a run that trains on these rows; `steps` is what was done to all images beforehand."""
         here = not self._pool.at_sites
         paths = [path for rows in training.values() for path in rows.path] if here else []
-        validation = list(self._pool.part("val").path) if here else []
-        return self.inputs.recipe(self._pool.classes, self._pool.name, paths, validation, steps)
+        # Steps have been taken with what is trained and tested on alone: what else there is would be seen as it is not.
+        held_back = self._pool.part("val") if here and not steps else self._pool.table[:0]
+        return self.inputs.recipe(
+            self._pool.classes, self._pool.name, paths, list(held_back.path), self._pool.codes(held_back), steps
+        )
 
     def test_images(self, rows: pd.DataFrame) -> TestImages:
         once = functools.partial(self.batches, shuffle=False)

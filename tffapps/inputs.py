@@ -30,7 +30,7 @@ from tffapps.network import Network
 from tffapps.study import Initial
 from tffapps.use.bundle import Preprocess
 from tffapps.use.network import CLASSIFIER, Description
-from tffapps.use.recipe import Halves, Recipe, Weights
+from tffapps.use.recipe import Halves, Looks, Recipe, Weights
 from tffapps.use.steps import Step
 
 Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> image
@@ -118,6 +118,7 @@ class Inputs:
         data: str,
         training: Sequence[str],
         validation: Sequence[str] = (),
+        validation_labels: Sequence[int] | np.ndarray = (),
         steps: Sequence[Step] = (),
     ) -> Recipe:
         """Of the bundle of a run of this network.
@@ -126,16 +127,16 @@ class Inputs:
           classes: in the order of the network's outputs.
           data: what tables call the images.
           training: paths of training images that are here.
-          validation: of others, that the network does not see.
+          validation: of others, that the network does not train on.
+          validation_labels: the classes of these.
           steps: what was done to the images before they were fed.
         """
         chosen, (height, width) = self._chosen, self._image_reader.size
         values = {"model": chosen.name, "head": chosen.chosen_head, "cut": chosen.cut, "norm": chosen.norm}
         network = Description(CLASSIFIER, values, (height, width, chosen.channels), len(classes))
-        return Recipe(
-            network, tuple(classes), Preprocess((height, width), chosen.channels, tuple(steps)), self._halves, data,
-            self.weights, self._embeddings, list(training), list(validation),
-        )  # fmt: skip
+        looks = Looks(self._embeddings, self._probabilities, list(training), list(validation), list(validation_labels))
+        preprocess = Preprocess((height, width), chosen.channels, tuple(steps))
+        return Recipe(network, tuple(classes), preprocess, self._halves, data, self.weights, looks)
 
     def _halves(self, weights: Weights) -> Halves:
         self.model.set_weights(weights)
@@ -146,6 +147,10 @@ class Inputs:
         self.model.set_weights(weights)
         batches = self.batches(paths, np.zeros(len(paths), np.int32), batch=_EMBEDDED, shuffle=False)
         return classification.predict(embedding_of(self.model), batches)[1]
+
+    def _probabilities(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
+        self.model.set_weights(weights)
+        return classification.predict(self.model, self.exact(paths, np.zeros(len(paths), np.int32), batch=_EMBEDDED))[1]
 
     def batches(
         self,

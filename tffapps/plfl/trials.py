@@ -147,8 +147,11 @@ class Trials:
         chosen = self._flags[PlflImages]
         steps = [Knee(KneeSettings(contrast=chosen.contrast))] if chosen.preprocess == "knee" else []
         here = table[table.client == oai.SERVER] if self._pool.at_sites else table
-        paths = {split: list(here.path[here.split == split]) for split in ("train", "val")}
-        return self.inputs.recipe(self._pool.classes, self._pool.name, paths["train"], paths["val"], steps)
+        training, held_back = (here[here.split == split] for split in ("train", "val"))
+        return self.inputs.recipe(
+            self._pool.classes, self._pool.name, list(training.path), list(held_back.path),
+            self._pool.codes(held_back), steps,
+        )  # fmt: skip
 
     def _initial(self, method: str, seed: int) -> Initial:
         """The network's first weights, or those that the server's own training ended with."""

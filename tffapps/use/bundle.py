@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from models.stored import DAMAGE, shown
 from tffapps.errors import UserError
+from tffapps.evaluation.stored import CHOSEN, LAST
 from tffapps.use import arrays, steps
 from tffapps.use.decision import Decision
 from tffapps.use.fields import Fields
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 FILE = "bundle.json"
-LAST, CHOSEN = "last", "chosen"
 NOT_A_DEVICE = "not a medical device"
 _MAX_JSON = 2**22
 

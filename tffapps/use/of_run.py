@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 
 from tffapps.errors import UserError
+from tffapps.evaluation import stored
+from tffapps.evaluation.stored import CHOSEN, LAST
 from tffapps.runs import Run
-from tffapps.use import write
-from tffapps.use.bundle import CHOSEN, LAST
+from tffapps.use import decision, scores, write
 from tffapps.use.decision import Decision
-from tffapps.use.recipe import Recipe, Weights
+from tffapps.use.recipe import Looks, Recipe, Weights
+
+_SAMPLE = 2000  # validation images that a temperature is fitted on
 
 
 def has_bundle(run: Run) -> bool:
@@ -35,11 +38,29 @@ def leave_bundle(
         return
     if chosen is not None:
         weights[CHOSEN] = chosen
-    settings = run.settings()
+    settings, decisions = run.settings(), dict[str, Decision]()
+    found: dict[str, Any] = {}
+    for name, values in weights.items():
+        decisions[name] = _decision(run, name, recipe.classifier, values)
+        if recipe.classifier is None:
+            found[name] = scores.of_segmentation(run, name)
+        else:
+            found[name] = scores.of_classifier(run, name, decisions[name])
     write.write(
-        run.folder, recipe, weights, system=str(settings["app"]),
-        decisions={name: Decision() for name in weights}, scores=None, provenance=_provenance(run, recipe, settings),
+        run.folder, recipe, weights, system=str(settings["app"]), decisions=decisions, scores=found,
+        provenance=_provenance(run, recipe, settings),
     )  # fmt: skip
+
+
+def _decision(run: Run, model: str, looks: Looks | None, weights: Weights) -> Decision:
+    """From validation predictions that the run has stored, or else of validation images that it has not looked at."""
+    if looks is None:
+        return Decision()
+    if len(stored.read(run.folder, model, stored.VALIDATION)):
+        known = stored.read_classifier(run.folder, model, stored.VALIDATION)
+        return Decision.fit(known.labels, known.probabilities)
+    _, paths, labels = looks.sampled(_SAMPLE)
+    return Decision.fit(labels, looks.predict(weights, paths)) if len(paths) >= decision.LEAST else Decision()
 
 
 def _provenance(run: Run, recipe: Recipe, settings: dict[str, Any]) -> dict[str, Any]:

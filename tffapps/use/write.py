@@ -106,23 +106,14 @@ def _named(values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 def _novelty(target: Path, recipe: Recipe, weights: Mapping[str, Weights]) -> dict[str, Any] | None:
     """Writes where embeddings lie; what was measured, for the model card."""
-    training = _sampled(recipe.training)
-    if recipe.embed is None or len(training) + len(recipe.validation) < LEAST:
+    looks = recipe.classifier
+    if looks is None or len(looks.training) < LEAST:
         return None
-    held_back, of_validation = _sampled(recipe.validation), True
+    training, held_back, _ = looks.sampled(_SAMPLE)
+    of_validation = True
     if len(held_back) < LEAST:  # the model has seen these: they seem nearer than new ones would
         held_back, of_validation = training[::4], False
         training = [path for place, path in enumerate(training) if place % 4]
     for which, values in weights.items():
-        Novelty.fit(recipe.embed(values, training), recipe.embed(values, held_back)).save(
-            target / f"novelty-{which}.npz"
-        )
+        Novelty.fit(looks.embed(values, training), looks.embed(values, held_back)).save(target / f"novelty-{which}.npz")
     return {"training": len(training), "held_back": len(held_back), "of_validation": of_validation}
-
-
-def _sampled(paths: Sequence[str]) -> list[str]:
-    """At most _SAMPLE of them, the same ones every time."""
-    if len(paths) <= _SAMPLE:
-        return list(paths)
-    chosen = np.random.default_rng(0).choice(len(paths), _SAMPLE, replace=False)
-    return [paths[place] for place in sorted(chosen)]
