@@ -11,7 +11,7 @@ from tffapps.data import made
 from tffapps.evaluation.grain_size import whole_grains
 from tffapps.use import tiling
 
-_LUMA = np.float32([0.299, 0.587, 0.114])  # as `data.images` makes grey of colour when a network is trained
+_LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # as `data.images` makes grey of colour when a network is trained
 _LINE = (255, 80, 0)  # of the overlay, RGB
 _DIMMED = 0.55  # brightness of what the rim cuts
 _MOST_16_BIT = 2**16 - 1

@@ -63,7 +63,7 @@ class _Run:
         self.version = 0  # of the last change
 
     def refresh(self, held: Callable[[Path], bool], version: int) -> None:
-        changed = [kept.refresh() for kept in (self.settings, self.rounds)]
+        changed = self.settings.refresh(), self.rounds.refresh()
         state = self._state(held)
         if any(changed) or state != self.state:
             self.state, self.version = state, version
@@ -153,7 +153,7 @@ def _summary(run: _Run, root: Path) -> dict[str, Any]:
         "app": settings.app, "labels": dict(settings.labels),
         "done": rounds.done, "of": settings.rounds, "modified": run.rounds.modified or run.settings.modified,
         "seconds_left": left, "headline": headline, "curve": thinned(values), "last": values[-1] if values else None,
-        "problems": [kept.problem for kept in (run.settings, run.rounds) if kept.problem], **about,
+        "problems": [text for text in (run.settings.problem, run.rounds.problem) if text], **about,
     }  # fmt: skip
 
 
