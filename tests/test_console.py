@@ -60,7 +60,7 @@ def test_help_answers_at_once(command):
         assert lines[0].startswith("usage: python -m tffapps weights ["), done.stderr
     elif len(command) == 1 and command[0] in __main__.TOOLS:
         module = __main__.TOOLS[command[0]].module.removesuffix(".__main__")
-        assert lines[0].startswith(f"usage: python -m {module} ["), done.stderr
+        assert lines[0].startswith((f"usage: python -m {module} [", f"usage: python -m tffapps.{usage} [")), done.stderr
     elif command:
         assert lines[0].startswith(f"usage: python -m tffapps.{usage} ["), done.stderr
     imported, seconds = lines[-2:]
