@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -100,6 +101,12 @@ def test_a_file_that_cannot_be_read_is_one_line_and_no_row(model, micrographs, t
     assert list(table.micrograph) == ["grey", "more/colour"]
     assert "2 micrographs, 15 whole grains: mean intercept 38" in out and "pixels ±" in out
     assert "G_areas" not in table and "intercept_px" in table
+
+
+def test_a_name_that_a_spreadsheet_would_run_is_text(model, micrographs, tmp_path):
+    shutil.copy(micrographs / "grey.png", tmp_path / "=1+1.png")
+    assert segment.main([str(model), str(tmp_path / "=1+1.png"), "-o", str(tmp_path / "out")]) == 0
+    assert pd.read_csv(tmp_path / "out" / "grains.csv").micrograph[0] == "'=1+1"
 
 
 def test_masks_labels_and_overlays(done, micrographs):

@@ -8,7 +8,6 @@ one line on stderr and no row. Exit status 1 if there is such a file, 2 if nothi
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import math
 import sys
@@ -20,7 +19,7 @@ from preprocessing import files
 from preprocessing.parser import Parser
 from tffapps import cli
 from tffapps.errors import Rejected, UserError
-from tffapps.files import replacing, short
+from tffapps.files import short
 from tffapps.progress import track
 
 if TYPE_CHECKING:
@@ -229,16 +228,11 @@ def _half_interval(values: np.ndarray) -> float:
 
 
 def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    with replacing(path) as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    import pandas as pd
 
+    from tffapps.results import write_table
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, float):
-        return f"{value:.6g}" if math.isfinite(value) else ""
-    return value
+    write_table(path, pd.DataFrame(rows))
 
 
 def _above_zero(text: str) -> float:
