@@ -67,7 +67,7 @@ def make_writable(target: Path) -> None:
 
 
 def read_image(path: Path) -> bytes:
-    """The bytes of a PNG, JPEG or BMP file, not looked at; of files in other formats those of a PNG. Raises `Rejected`."""
+    """A PNG, JPEG or BMP file's bytes, not looked at; of other formats those of a PNG. Raises `Rejected`."""
     if not is_named_image(path):
         raise Rejected(f"not an image: its name ends in {path.suffix or 'nothing'!r}")
     try:

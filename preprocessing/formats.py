@@ -56,6 +56,13 @@ def load(source: str | os.PathLike[str] | bytes, at: float = MIDDLE) -> np.ndarr
         return np.ascontiguousarray(_reader(found.kind).pixels(file, at))
 
 
+def check(source: str | os.PathLike[str] | bytes) -> str:
+    """The kind of a file that can be read. Raises `Rejected`."""
+    load(source)
+    with _opened(source) as file:
+        return _kind(file)
+
+
 def read(path: str | os.PathLike[str]) -> np.ndarray:
     """A file as uint8 grey (height, width) or RGB (height, width, 3). Raises `Rejected`.
 
@@ -73,6 +80,9 @@ def to_png(contents: bytes, at: float = MIDDLE) -> bytes:
     if image.ndim == 3:
         image = cv2.cvtColor(image, cv2.COLOR_RGBA2BGRA if image.shape[2] == 4 else cv2.COLOR_RGB2BGR)
     return cv2.imencode(".png", image)[1].tobytes()
+
+
+to_png.version = 1  # type: ignore[attr-defined]  # of what is kept: raise when the same file becomes another PNG
 
 
 def _header(file: BinaryIO) -> Header:
@@ -99,7 +109,7 @@ def _kind(file: BinaryIO) -> str:
     return kind
 
 
-def _reader(kind: str):  # noqa: ANN202  a module
+def _reader(kind: str):
     """What reads this kind; each is imported when a file of it is met."""
     from preprocessing import dicom, nifti, tiff
 

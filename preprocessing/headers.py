@@ -37,7 +37,7 @@ def kind_of(start: bytes) -> str | None:
 
 
 def size_of(contents: bytes | BinaryIO, kind: str | None = None) -> Size | None:
-    """Width and height of a PNG, JPEG, BMP, TIFF or JPEG 2000 stream; None where it does not say: no decoder finds any."""
+    """Width and height of a PNG, JPEG, BMP, TIFF or JPEG 2000 stream; None where it does not say."""
     file = io.BytesIO(contents) if isinstance(contents, bytes) else contents
     file.seek(0)
     start = file.read(FIRST)

@@ -1,4 +1,4 @@
-"""Image files' bytes to pixels. OpenCV fills up damaged files without a word, and takes any size; here they are told."""
+"""Image files' bytes to pixels. OpenCV takes any size and fills up damaged files without a word; here they are told."""
 
 from __future__ import annotations
 

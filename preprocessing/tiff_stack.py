@@ -1,4 +1,4 @@
-"""Which page of a TIFF shows which channel and slice: from OME's XML or ImageJ's description; else there is one page."""
+"""Which page of a TIFF shows which channel and slice: by OME's XML or ImageJ's description; else there is one page."""
 
 from __future__ import annotations
 
