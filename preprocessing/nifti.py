@@ -9,6 +9,7 @@ spread between the slice's quantiles 0.005 and 0.995. A packed file is unpacked 
 from __future__ import annotations
 
 import gzip
+import logging
 import math
 import zlib
 from typing import Any, BinaryIO
@@ -73,14 +74,12 @@ def _image(file: BinaryIO) -> Any:
         import nibabel
     except ImportError:
         raise Rejected("a NIfTI file: install nibabel to read it") from None
-    from nibabel.imageglobals import LoggingOutputSuppressor
-
+    logging.getLogger("nibabel.global").setLevel(logging.CRITICAL + 1)  # it tells of every header that it mends
     stream = opened(file)
     start = stream.read(_SMALLEST)
     stream.seek(0)
-    with LoggingOutputSuppressor():
-        kind = nibabel.Nifti2Image if start[4:8] == b"n+2\0" else nibabel.Nifti1Image
-        return kind.from_stream(stream)
+    kind = nibabel.Nifti2Image if start[4:8] == b"n+2\0" else nibabel.Nifti1Image
+    return kind.from_stream(stream)
 
 
 def _shape(image: Any) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from tffapps.errors import Rejected
 from tffapps.home import cache_folder
 from tffapps.progress import track
 
-_FEW = 16  # files that are converted sooner than other processes have started
+_FEW = 24  # files that are converted sooner than other processes have started
 _MANY = 2000  # files whose headers take long enough for a bar
 _COLUMNS = ("path", "mask")
 
