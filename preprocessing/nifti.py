@@ -75,7 +75,7 @@ def _image(file: BinaryIO) -> Any:
     except ImportError:
         raise Rejected("a NIfTI file: install nibabel to read it") from None
     logging.getLogger("nibabel.global").setLevel(logging.CRITICAL + 1)  # it tells of every header that it mends
-    stream = opened(file)
+    stream: Any = opened(file)
     start = stream.read(_SMALLEST)
     stream.seek(0)
     kind = nibabel.Nifti2Image if start[4:8] == b"n+2\0" else nibabel.Nifti1Image

@@ -79,7 +79,7 @@ def test_patients_are_subjects_under_pseudonyms(images, home):
     assert len({subject for subject in of.values() if subject}) == 6
     assert all(of[file] == "" for file in of if file.endswith((".png", ".gz", ".tif")))
     assert "id-" not in pool.table.subject.str.cat() and "Doe" not in str(pool.notes) + str(pool.table.to_dict())
-    assert any("4 DICOM files say that text is burned into" in note for note in pool.notes)
+    assert any("text is burned into their pictures: 4;" in note for note in pool.notes)
     salt = home / "data" / pseudonyms.SALT
     assert stat.S_IMODE(salt.stat().st_mode) == 0o600
     assert pseudonyms.pseudonym("x", pseudonyms.salt()) != pseudonyms.pseudonym("x", bytes(32))

@@ -80,11 +80,11 @@ def test_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setenv("TFFAPPS_MAX_PIXELS", "1200")
     assert formats.read(tmp_path / "x.png").shape == (30, 40)
     monkeypatch.setenv("TFFAPPS_MAX_BYTES", "20")
-    with pytest.raises(Rejected, match="too large: .* bytes, 20 allowed.*TFFAPPS_MAX_BYTES"):
+    with pytest.raises(Rejected, match=r"too large: .* bytes, 20 allowed.*TFFAPPS_MAX_BYTES"):
         read_image(tmp_path / "x.png")
     for wrong in ("many", "0", "-1", "1e9", "٣"):
         monkeypatch.setenv("TFFAPPS_MAX_BYTES", wrong)
-        with pytest.raises(UserError, match="TFFAPPS_MAX_BYTES=.*must be a whole number above 0"):
+        with pytest.raises(UserError, match=r"TFFAPPS_MAX_BYTES=.*must be a whole number above 0"):
             formats.read(tmp_path / "x.png")
 
 

@@ -14,6 +14,7 @@ from tests.preprocessing.medical import write_dicom
 
 FILES = pathlib.Path(pydicom.__file__).parent / "data" / "test_files"
 VALUES = np.array([[0, 100, 200], [300, 400, 4095]])
+RESCALED = {"RescaleSlope": 2, "RescaleIntercept": -100}
 
 
 def levels(share):
@@ -26,8 +27,8 @@ def levels(share):
         ({}, VALUES / 4095),  # from the lowest to the highest
         ({"WindowCenter": 200, "WindowWidth": 201}, (VALUES - 199.5) / 200 + 0.5),
         ({"WindowCenter": [200, 9], "WindowWidth": [200, 1], "VOILUTFunction": "LINEAR_EXACT"}, (VALUES - 100) / 200),
-        ({"WindowCenter": 200, "WindowWidth": 400, "VOILUTFunction": "SIGMOID"}, 1 / (1 + np.exp((200 - VALUES) / 100))),
-        ({"RescaleSlope": 2, "RescaleIntercept": -100, "WindowCenter": 100, "WindowWidth": 201}, (VALUES - 99.75) / 100 + 0.5),
+        ({"WindowCenter": 200, "WindowWidth": 400, "VOILUTFunction": "SIGMOID"}, 1 / (1 + np.exp(2 - VALUES / 100))),
+        ({**RESCALED, "WindowCenter": 100, "WindowWidth": 201}, (2 * VALUES - 100 - 99.5) / 200 + 0.5),
         ({"WindowCenter": 200, "WindowWidth": 0}, VALUES / 4095),  # no window
         ({"PhotometricInterpretation": "MONOCHROME1"}, 1 - VALUES / 4095),
         ({"PixelPaddingValue": 4095}, VALUES / 400),
@@ -136,7 +137,7 @@ def test_a_codec_that_is_missing(monkeypatch):
         is_available = False
 
     monkeypatch.setattr(pydicom.pixels, "get_decoder", lambda uid: Missing)
-    with pytest.raises(Rejected, match="compressed as JPEG 2000.*install pylibjpeg"):
+    with pytest.raises(Rejected, match=r"compressed as JPEG 2000.*install pylibjpeg"):
         formats.load(FILES / "MR_small_jp2klossless.dcm")
 
 

@@ -79,7 +79,7 @@ def test_what_it_would_unpack_to_is_asked_first(packed, tmp_path):
     header["magic"], header["vox_offset"] = b"n+1", 352
     contents = header.binaryblock + bytes(4 + 10**6)
     (tmp_path / "x.nii").write_bytes(gzip.compress(contents) if packed else contents)
-    with pytest.raises(Rejected, match="too large: 3840000000000 bytes when unpacked.*TFFAPPS_MAX_BYTES"):
+    with pytest.raises(Rejected, match=r"too large: 3840000000000 bytes when unpacked.*TFFAPPS_MAX_BYTES"):
         formats.load(tmp_path / "x.nii")
 
 

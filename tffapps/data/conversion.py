@@ -84,7 +84,7 @@ def _convert(paths: Sequence[str]) -> dict[str, str]:
 def _warn(headers: dict[str, Header], table: pd.DataFrame, notes: list[str] | None) -> None:
     marked = sum(path in headers and headers[path].burned_in for path in table.path)
     if marked:
-        add(notes, f"{marked} DICOM files say that text is burned into their pictures: look whether it names anybody")
+        add(notes, f"DICOM files that say that text is burned into their pictures: {marked}; does it name anybody?")
 
 
 def _with_subjects(
