@@ -23,6 +23,7 @@ import pytest
 
 from tests.applications import working_in
 from tests.test_commands import PROBE, environment
+from tests.use.moved import check_moved
 from tffapps import cli, systems
 from tffapps.app import App, Common
 from tffapps.data import check
@@ -36,12 +37,13 @@ __all__ = [
     "smoke",
     "smoke_arguments",
     "test_a_mistake_is_one_clear_line",
-    "test_a_table_of_scores_has_intervals_and_says_of_how_many",
     "test_a_stored_run_is_run_again_alone",
+    "test_a_table_of_scores_has_intervals_and_says_of_how_many",
     "test_every_setting_is_in_the_key_of_a_run_that_depends_on_it",
     "test_every_table_of_its_section_is_there_and_says_what_ran",
     "test_figures_show_something",
     "test_help_does_not_wait_for_tensorflow",
+    "test_its_bundles_predict_elsewhere_what_the_run_predicted",
     "test_the_data_check_reads_its_stand_in",
     "test_the_same_command_again_trains_nothing",
 ]
@@ -106,7 +108,8 @@ def test_a_table_of_scores_has_intervals_and_says_of_how_many(app, smoke):
         file = smoke / table.file
         assert table.kind in (section.SCORES, section.COUNTS, section.COSTS, section.TRACE)
         content = pd.read_csv(file) if file.exists() and file.read_text().strip() else pd.DataFrame()
-        scores = [name for name in content.columns if name in NAMED or name in ("map", "mvi", "ari", "method_score")]
+        numbers = content.select_dtypes("number").columns
+        scores = [name for name in numbers if name in NAMED or name in ("map", "mvi", "ari", "method_score")]
         if table.kind != section.SCORES:
             assert table.kind == section.TRACE or not scores, f"{table.file} has {scores[0]}: what kind is it?"
             continue
@@ -194,3 +197,15 @@ def test_a_mistake_is_one_clear_line(mistake, app, smoke_arguments, here, capsys
 def test_the_data_check_reads_its_stand_in(app, smoke_arguments, smoke, here):
     pool = app.part("data").look(cli.parse(app, smoke_arguments))
     assert pool.name == "stand-in" and len(pool.table) and f"{pool.noun}: {len(pool.table)}" in check.report(pool)
+
+
+def test_its_bundles_predict_elsewhere_what_the_run_predicted(smoke, place, tmp_path):
+    """One of each kind: moved, without the training data, they give the probabilities that the run has stored."""
+    bundles = {}
+    for folder in sorted(smoke.glob("runs/*/bundle")):
+        about = json.loads((folder / "bundle.json").read_text())
+        kind = json.dumps([about["network"], about["images"], len(about["classes"]), sorted(about["models"])])
+        bundles.setdefault(kind, folder)
+    assert bundles, "no run has left a bundle"
+    for number, folder in enumerate(bundles.values()):
+        check_moved(folder, place / "data", tmp_path / str(number))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from preprocessing.knee_settings import KneeSettings
 from tffapps import (
     Aggregation,
     Client,
@@ -23,9 +24,13 @@ from tffapps import (
     key_of,
     name_of,
     open_engine,
+    with_earlier,
     write_table,
 )
+from tffapps.app import PAPER
 from tffapps.data import images, oai
+from tffapps.data.compare import is_own
+from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
 from tffapps.plfl import (
     AFTER_GOLD,
@@ -46,6 +51,8 @@ from tffapps.plfl.frameworks import Frameworks
 from tffapps.plfl.inputs import inputs_of, network_of
 from tffapps.plfl.parameters import Shape
 from tffapps.plfl.placement import Placement, placed
+from tffapps.use.recipe import Recipe
+from tffapps.use.steps import Knee
 
 
 def run(flags: Flags) -> None:
@@ -64,8 +71,10 @@ def run(flags: Flags) -> None:
             trials = Trials(study, pool, placement, model)
             records += [study.run(trial) for trial in trials.all()]
             weights.append(trials.inputs.weights)
+    records = with_earlier(APP, flags, records, pool.key)
     what_ran = {"data": pool.name, "profile": flags.profile, "weights": weights[0]}
-    made = tables.all_of(records, pool, common.seeds)
+    own = flags.profile == PAPER and is_own(pool, APP.name)
+    made = tables.all_of(records, pool, common.seeds, own)
     for name, table in made.items():
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
@@ -74,7 +83,7 @@ def run(flags: Flags) -> None:
     figures.draw_all(folder, records, pool, made, f"{pool.name}, {weights[0]}")
     if flags[PlflImages].preprocess == "knee":
         figures.knee_steps(folder / "steps.png", pool, flags[PlflImages].contrast)
-    print(tables.shown(records))
+    print(tables.shown(made["comparison"]))
     print(f"tables and figures: {folder}")
 
 
@@ -134,9 +143,22 @@ class Trials:
             aggregation=self._flags[Aggregation] if several else Aggregation(),
             min_clients=1 if method == "gold" else common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            trained=subjects_in(table[table.split == "train"]),
             server_data=federation.server_data,
+            bundle=self._recipe(table),
             enough=(lambda row: row["val_accuracy"] >= target) if target and method in AFTER_GOLD else None,
         )
+
+    def _recipe(self, table: pd.DataFrame) -> Recipe:
+        """Of a run's bundle: knees are prepared as they were. Embeddings are those of the images that are here."""
+        chosen = self._flags[PlflImages]
+        steps = [Knee(KneeSettings(contrast=chosen.contrast))] if chosen.preprocess == "knee" else []
+        here = table[table.client == oai.SERVER] if self._pool.at_sites else table
+        training, held_back = (here[here.split == split] for split in ("train", "val"))
+        return self.inputs.recipe(
+            self._pool.classes, self._pool.name, list(training.path), list(held_back.path),
+            self._pool.codes(held_back), steps,
+        )  # fmt: skip
 
     def _initial(self, method: str, seed: int) -> Initial:
         """The network's first weights, or those that the server's own training ended with."""
