@@ -46,7 +46,9 @@ def heat_maps(
 
     indices = np.asarray(class_indices, np.int32)
     parts = [
-        heat(tf.constant(images[start : start + batch], tf.float32), tf.constant(indices[start : start + batch])).numpy()
+        heat(
+            tf.constant(images[start : start + batch], tf.float32), tf.constant(indices[start : start + batch])
+        ).numpy()
         for start in range(0, len(images), batch)
     ]
     return np.concatenate(parts) if parts else np.zeros(images.shape[:3], np.float32)
@@ -75,7 +77,8 @@ def _scores(model: tf.keras.Model) -> tuple[Any, Callable[[tf.Tensor], tf.Tensor
     """A tensor of the model, and what makes the classes' scores of it."""
     node, kinds = model.output.node, tf.keras.layers
     softmax = isinstance(node.layer, kinds.Softmax) or (
-        isinstance(node.layer, (kinds.Dense, kinds.Activation)) and node.layer.activation is tf.keras.activations.softmax
+        isinstance(node.layer, (kinds.Dense, kinds.Activation))
+        and node.layer.activation is tf.keras.activations.softmax
     )
     if not softmax:
         return model.output, lambda probabilities: tf.math.log(probabilities + 1e-12)
