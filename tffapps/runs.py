@@ -7,6 +7,7 @@
         checkpoint-R.npz  the state after round R; the last two are kept
         kept-R-C.npz      what client C keeps for itself after round R, where the method has clients keep anything;
                           kept as long as a checkpoint may need it. Instead of a client, "best": the best weights
+        predictions.csv   one row an image, of the models that the run ends with (`evaluation.stored`)
         finished.json     there when the run is complete; of the checkpoints only the last is left then
 
 A row, and what clients keep, is written before the checkpoint of its round. On reopening, the newest checkpoint that
@@ -95,7 +96,14 @@ class Run:
         self._thin(1)
 
     def summary(self) -> dict[str, Any]:
-        path = self.folder / "finished.json"
+        return self._object("finished.json")
+
+    def settings(self) -> dict[str, Any]:
+        """Its key, and what is written down beside it."""
+        return self._object("settings.json")
+
+    def _object(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
         try:
             content = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError):

@@ -14,7 +14,8 @@ from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
-from tffapps.evaluation.evaluator import Evaluator, Metrics
+from tffapps.evaluation import stored
+from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
@@ -24,6 +25,8 @@ from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
 from tffapps.settings import Flags, key_values
 from tffapps.training import train
+from tffapps.use import of_run
+from tffapps.use.recipe import Recipe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Trial:
     # Whether BatchNorm's statistics are re-estimated after every round (`federated.statistics`). Changes nothing where
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
+    bundle: Recipe | None = None  # how its bundle is made; None where it trains no model for use
 
     def __post_init__(self) -> None:
         if self.reestimate:
@@ -103,19 +107,30 @@ class Study:
         if folder_name not in self._records:  # else this command has played it already
             with Run(self.folder, trial.name, key, self._about(trial), self.flags.fresh) as run:
                 if not run.finished:
-                    self._train(run, trial)
+                    self._store(run, trial, self._train(run, trial))
                     run.finish(self._summary(run, trial))
+                if trial.bundle is not None and not of_run.has_bundle(run):
+                    chosen = run.kept(BEST) if trial.evaluator.chosen_by else None
+                    of_run.leave_bundle(run, trial.bundle, _last_weights_of(run, trial), chosen)
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
 
-    def _train(self, run: Run, trial: Trial) -> None:
-        train(
+    def _train(self, run: Run, trial: Trial) -> Trained:
+        return train(
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
             tensorboard=self.common.tensorboard, server_data=trial.server_data, enough=trial.enough,
             seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
         )  # fmt: skip
+
+    def _store(self, run: Run, trial: Trial, trained: Trained) -> None:
+        """Predictions of the model that the run ends with, and of the one that validation chose."""
+        predicted = {stored.LAST: trial.evaluator.predicted(trained)}
+        best = run.kept(BEST) if trial.evaluator.chosen_by else None
+        if best is not None:
+            predicted[stored.CHOSEN] = trial.evaluator.predicted(dataclasses.replace(trained, weights=best))
+        stored.write(run.folder, predicted)
 
     def round_of(self, trial: Trial) -> Round:
         """Built once for all trials that differ in nothing it depends on."""
@@ -158,12 +173,20 @@ def _record(run: Run, trial: Trial) -> Record:
 def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights of the round that stands for a run, when they are asked for."""
     # Not of the trial itself: a record would keep its initial weights and test images in memory.
-    chosen, count, averaged = bool(trial.evaluator.chosen_by), len(trial.initial.weights), trial.method.average_from > 0
+    chosen, last = bool(trial.evaluator.chosen_by), _last_weights_of(run, trial)
 
     def read() -> list[np.ndarray]:
         best = run.kept(BEST) if chosen else None
-        if best is not None:
-            return best
+        return last() if best is None else best
+
+    return read
+
+
+def _last_weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
+    """Reads the weights that a run ended with, when they are asked for."""
+    count, averaged = len(trial.initial.weights), trial.method.average_from > 0
+
+    def read() -> list[np.ndarray]:
         checkpoint = run.latest()
         if checkpoint is None:
             raise UserError(f"{run.folder}: its checkpoint cannot be read; remove the folder, or use --fresh for all")

@@ -120,13 +120,14 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training),
         )  # fmt: skip
 
     def _evaluator(self, seed: int) -> PredictionEvaluator:
         key = seed if self._classifier.inputs.on_features else 0
         if key not in self._evaluators:
             tested = self._classifier.test_images(self._tested)
-            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS)
+            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS, self._pool.classes)
         return self._evaluators[key]
 
 

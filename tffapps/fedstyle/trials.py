@@ -54,6 +54,7 @@ from tffapps.fedstyle import (
 )
 from tffapps.fedstyle.placement import AtSites, Here, Placement
 from tffapps.fedstyle.roles import ROLES, Role
+from tffapps.use.recipe import Recipe
 
 _SERVER_POSITION = 10_000  # among the clients' positions: seeds the server's own order of pictures
 
@@ -104,6 +105,10 @@ class Feed:
         """In the order of the rows."""
         return self.inputs.batches(list(rows.path), self.pool.codes(rows), batch=self.batch, shuffle=False)
 
+    def exact(self, rows: pd.DataFrame) -> tf.data.Dataset:
+        """The same, of nothing that was stored in half precision."""
+        return self.inputs.exact(list(rows.path), self.pool.codes(rows), batch=self.batch)
+
 
 class Trials:
     """Makes a trial of each case. Trials of as many artists share a network, its tasks and across sites its evaluators.
@@ -144,7 +149,15 @@ class Trials:
             min_clients=1 if role.alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
             server_data=(lambda number: self._server_data(feed, case.seed, number)) if role.server else None,
+            bundle=self._recipe(inputs, role, federation.pool, rows),
         )  # fmt: skip
+
+    def _recipe(self, inputs: Inputs, role: Role, pool: Pool, rows: dict[str, pd.DataFrame]) -> Recipe | None:
+        """Of a run's bundle; a federation that sends no weights has no global model to leave."""
+        if not role.method.sends_weights:
+            return None
+        here = [] if pool.at_sites else [path for part in rows.values() for path in part.path]
+        return inputs.recipe(pool.classes, pool.name, here)
 
     def inputs(self, artists: int) -> Inputs:
         """The network of so many artists, and what it sees."""
@@ -208,11 +221,13 @@ class Trials:
         model = feed.inputs.model
 
         def pictures(model: tf.keras.Model) -> TestImages:
-            return TestImages(self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once)
+            return TestImages(
+                self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once, exact=feed.exact
+            )
 
         if role.method.sends_weights:
-            self._evaluators[key] = evaluators.of_global_model(pictures(model))
+            self._evaluators[key] = evaluators.of_global_model(pictures(model), feed.pool.classes)
         else:
-            clients = len(feed.pool.clients)
-            self._evaluators[key] = evaluators.PrototypeEvaluator(pictures(embedding_of(model)), model, clients)
+            embeddings_of, clients = pictures(embedding_of(model)), feed.pool.clients
+            self._evaluators[key] = evaluators.PrototypeEvaluator(embeddings_of, model, clients, feed.pool.classes)
         return self._evaluators[key]

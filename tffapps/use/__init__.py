@@ -1,1 +1,1 @@
-"""What is done with a trained model: heat maps and files for other programs."""
+"""What becomes of a trained model: bundles, and the commands that read them and nothing else."""
