@@ -57,13 +57,14 @@ def _run(options: argparse.Namespace) -> int:
     from tffapps.use import bundle, images
     from tffapps.use.predict import Predictor, Table, Tally
 
+    paths = [] if options.slides else images.listed(options.images)
     predictor = Predictor(bundle.load(options.bundle), options.model, options.unsure_below)
     print(f"{options.bundle}: {predictor.decision.told}", file=sys.stderr)
     if options.slides:
         from tffapps.use import slides
 
         return slides.predict(predictor, options)
-    paths, tally = images.listed(options.images), Tally()
+    tally = Tally()
     with _written(options.out) as file:
         table = Table(file, predictor.bundle.classes, ["image"], calibrated=not options.uncalibrated)
         for answer in track(predictor.of_files(paths, options.batch), len(paths), "predicting"):
