@@ -24,9 +24,12 @@ def flattened(model: tf.keras.Model) -> tf.keras.Model:
     return tf.keras.Model(model.inputs, written_out(model), name=model.name)
 
 
-def written_out(model: tf.keras.Model, instead: Instead = lambda layer, given: None) -> Any:
-    """The model's output from its input, through its layers one by one, or through others in their place."""
-    return _from(model, model.inputs, None, instead)
+def written_out(model: tf.keras.Model, instead: Instead = lambda layer, given: None, entry: Any = None) -> Any:
+    """The model's output from its input, through its layers one by one, or through others in their place.
+
+    `entry` takes the input's place.
+    """
+    return _from(model, model.inputs if entry is None else [entry], None, instead)
 
 
 def is_functional(layer: tf.keras.layers.Layer) -> bool:

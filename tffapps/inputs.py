@@ -121,8 +121,8 @@ class Inputs:
         validation: Sequence[str] = (),
         validation_labels: Sequence[int] | np.ndarray = (),
         steps: Sequence[Step] = (),
-    ) -> Recipe:
-        """Of the bundle of a run of this network.
+    ) -> Recipe | None:
+        """Of the bundle of a run of this network; None for a user's own: bundles hold no code to build it with.
 
         Args:
           classes: in the order of the network's outputs.
@@ -133,6 +133,8 @@ class Inputs:
           steps: what was done to the images before they were fed.
         """
         chosen, (height, width) = self._chosen, self._image_reader.size
+        if chosen.own:
+            return None
         values = {"model": chosen.name, "head": chosen.chosen_head, "cut": chosen.cut, "norm": chosen.norm}
         network = Description(CLASSIFIER, values, (height, width, chosen.channels), len(classes))
         looks = Looks(self._embeddings, self._probabilities, list(training), list(validation), list(validation_labels))
