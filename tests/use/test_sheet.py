@@ -1,11 +1,13 @@
 """The contact sheet: every image is on it, beside its heat; the caution is; any name is taken as it is."""
 
+import types
+
 import cv2
 import numpy as np
 import pytest
 
-from tffapps.use import sheet
-from tffapps.use.sheet import MOST, Answer, overlay, write_sheet
+from tffapps.use import explained, predict, sheet
+from tffapps.use.sheet import Answer, overlay, write_sheet
 
 SIDE = 16
 
@@ -29,7 +31,7 @@ def pictures(path) -> tuple[np.ndarray, int]:
 @pytest.mark.parametrize("count", [1, 3, 7])
 def test_every_image_is_on_it(tmp_path, count):
     images, heats, answers = made(count)
-    assert write_sheet(tmp_path / "s.png", images, heats, answers, title="title") == [tmp_path / "s.png"]
+    write_sheet(tmp_path / "s.png", images, heats, answers, title="title")
     image, found = pictures(tmp_path / "s.png")
     assert found == count
     assert image.shape[1] >= 500 and 0.4 < image.shape[0] / image.shape[1] < 2.2
@@ -37,11 +39,22 @@ def test_every_image_is_on_it(tmp_path, count):
 
 def test_more_than_fit_are_more_sheets(tmp_path, monkeypatch):
     monkeypatch.setattr(sheet, "MOST", 2)
-    assert MOST == 40
-    images, heats, answers = made(5)
-    paths = write_sheet(tmp_path / "s.png", images, heats, answers, title="title")
-    assert [path.name for path in paths] == ["s.png", "s-2.png", "s-3.png"]
-    assert [pictures(path)[1] for path in paths] == [2, 2, 1]
+    monkeypatch.setattr(explained, "explain", lambda model, images, classes, method: np.zeros(images.shape[:3]))
+    bundle = types.SimpleNamespace(
+        classes=("good", "bad"), system="classify", network=types.SimpleNamespace(values={"model": "tiny"})
+    )
+    sheets = explained.Sheets(types.SimpleNamespace(bundle=bundle, model=None), "gradcam", tmp_path / "s.png")
+    images, _, _ = made(5)
+    for start in (0, 3):
+        part = images[start : start + 3]
+        answers = [predict.Answer(place, *[np.array([0.3, 0.7])] * 2, sure=True) for place in range(len(part))]
+        sheets.add(part, answers, ["a.png"] * len(part))
+    sheets.add(images[:1], [predict.Answer(0, problem="damaged")], ["b.png"])
+    sheets.finish()
+    assert [path.name for path in sheets.paths] == ["s.png", "s-2.png", "s-3.png"]
+    assert [pictures(path)[1] for path in sheets.paths] == [2, 2, 1]
+    with pytest.raises(ValueError, match="3 images; 2 fit on a sheet"):
+        write_sheet(tmp_path / "s.png", *made(3), title="title")
 
 
 def test_texts(tmp_path, monkeypatch):

@@ -66,9 +66,7 @@ def export(bundle: Bundle, to: str, path: Path, *, which: str = "", images: Sequ
             answers = FORMATS[to].read(temporary)
             found = np.concatenate([answers(255 * part) for part in _parts(seen)])
         except Exception as error:  # of four libraries, which have no common one
-            raise UserError(
-                f"--to {to}: this network cannot be written so ({shown(error)}); choose another"
-            ) from error
+            raise UserError(f"--to {to}: this network cannot be written so ({shown(error)}); choose another") from error
         difference = float(np.abs(found - wanted).max()) if found.shape == wanted.shape else np.inf
         if not difference <= LARGEST:
             raise UserError(

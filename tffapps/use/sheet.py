@@ -37,27 +37,22 @@ class Answer(NamedTuple):
 
 def write_sheet(
     path: pathlib.Path, images: np.ndarray, heats: np.ndarray, answers: Sequence[Answer], *, title: str, note: str = ""
-) -> list[pathlib.Path]:
-    """Writes one PNG for every MOST images, and returns the files: `path`, then `path` with -2, -3 … before its end.
+) -> None:
+    """Writes a PNG.
 
     Args:
-      path: of the first sheet.
-      images: (n, height, width, 1 or 3) in [0,1].
+      path: of the file.
+      images: (n, height, width, 1 or 3) in [0,1], at most MOST.
       heats: (n, height, width) in [0,1], as `tffapps.use.explain.explain` gives them.
       answers: one an image.
       title: above all of them.
-      note: beside the title, smaller: which method, which model.
+      note: below the title, smaller: which model.
     """
-    starts = range(0, max(1, len(images)), MOST)
-    paths = []
-    for number, start in enumerate(starts, start=1):
-        part = slice(start, start + MOST)
-        page = f" ({number} of {len(starts)})" if len(starts) > 1 else ""
-        figure = _figure(images[part], heats[part], answers[part], f"{title}{page}", note)
-        paths.append(path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}"))
-        with replacing(paths[-1], "wb") as file:
-            figure.savefig(file, format="png", dpi=_DPI, facecolor="white")
-    return paths
+    if len(images) > MOST:
+        raise ValueError(f"{len(images)} images; {MOST} fit on a sheet")
+    figure = _figure(images, heats, answers, title, note)
+    with replacing(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=_DPI, facecolor="white")
 
 
 def overlay(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
