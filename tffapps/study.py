@@ -16,6 +16,7 @@ from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
+from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
@@ -27,6 +28,8 @@ from tffapps.settings import Flags, key_values
 from tffapps.training import train
 from tffapps.use import of_run
 from tffapps.use.recipe import Recipe
+
+TRAINED = "trained_subjects"  # in a run's summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Trial:
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
     bundle: Recipe | None = None  # how its bundle is made; None where it trains no model for use
+    trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
 
     def __post_init__(self) -> None:
         if self.reestimate:
@@ -87,6 +91,10 @@ class Record:
 
     def __getitem__(self, label: str) -> Any:
         return self.labels[label]
+
+    def entry(self, **labels: Any) -> Entry:
+        """What a classifier's run predicted of its test images; `labels` are added to its own."""
+        return classifier_entry({**self.labels, **labels}, self.folder, trained=int(self.summary.get(TRAINED, 0)))
 
 
 class Study:
@@ -153,7 +161,7 @@ class Study:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
         chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
         row = {str(name): value for name, value in rounds.loc[chosen].items()}
-        return trial.evaluator.summary(row, _weights_of(run, trial))
+        return {**trial.evaluator.summary(row, _weights_of(run, trial)), TRAINED: trial.trained}
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""

@@ -109,7 +109,7 @@ class AmplitudeAlignment:
             key = _hash(mean.tobytes())
             return Aligned(
                 train.assign(path=_normalised(train.path, mean, key)),
-                fold.test.assign(source=fold.test.path, path=_normalised(fold.test.path, mean, key)),
+                fold.test.assign(path=_normalised(fold.test.path, mean, key), source=fold.test.path),
                 key,
                 (AmplitudeStep(mean),),
             )

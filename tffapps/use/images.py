@@ -61,7 +61,7 @@ def _in_table(file: Path) -> list[str]:
         raise UserError(f"{file}: not a CSV table ({error}); save it as comma-separated UTF-8") from None
     if not all(found):
         raise UserError(f"{file}: a row with an empty path; fill it in or remove it")
-    return [os.path.join(file.parent, path) for path in found]
+    return [str(file.parent / path) for path in found]
 
 
 class Batch(NamedTuple):

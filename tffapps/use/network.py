@@ -70,7 +70,7 @@ class Description:
         if self.kind == UNET:
             return 9 * (self.values["width"] * 2 ** self.values["depth"]) ** 2
         if self.values["head"] == "flatten256":
-            return (self.shape[0] // _SHRINKS) * (self.shape[1] // _SHRINKS) * _FILTERS * _DENSE
+            return max(1, self.shape[0] // _SHRINKS) * max(1, self.shape[1] // _SHRINKS) * _FILTERS * _DENSE
         return 1
 
     def build(self) -> Parts:

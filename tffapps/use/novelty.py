@@ -19,6 +19,7 @@ from tffapps.use.folder import Folder
 DIRECTIONS = 32
 LEAST = 20  # images, training and held back together
 FEW = 0.01  # of the images held back lie beyond 1
+_ROUNDING = 1.001  # the farthest of few images is not beyond itself because it is worked out in another batch
 _SMALLEST = 1e-6  # variance, of the mean one: a direction in which nothing varies
 
 
@@ -47,7 +48,7 @@ class Novelty:
         fitted = cls(mean, directions[:kept], np.maximum(variances[:kept], floor), np.array(rest), np.array(1.0))
         # A share of few images is the farthest of them.
         unit = np.quantile(fitted.distances(held_back), 1 - FEW, method="higher")
-        return dataclasses.replace(fitted, unit=np.array(max(float(unit), floor)))
+        return dataclasses.replace(fitted, unit=np.array(max(float(unit), floor) * _ROUNDING))
 
     def distances(self, embeddings: np.ndarray) -> np.ndarray:
         """(n,) of embeddings (n, d); above 1: unlike the training images."""
