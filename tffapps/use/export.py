@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from models.standalone import standalone
 from models.stored import shown
@@ -58,11 +59,12 @@ def export(bundle: Bundle, to: str, path: Path, *, which: str = "", images: Sequ
         raise UserError(f"-o {path}: no folder {path.parent}; make it first")
     which = bundle.named(which)
     seen = np.concatenate([made_images(bundle), *_read(bundle, images)])
-    wanted, temperature = _wanted(bundle, which, seen)
+    model = bundle.model(which)
+    wanted, temperature = _wanted(bundle, model, which, seen)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")  # Keras looks at how a name ends
     try:
         try:
-            FORMATS[to].write(standalone(bundle.model(which), temperature), temporary)
+            FORMATS[to].write(standalone(model, temperature), temporary)
             answers = FORMATS[to].read(temporary)
             found = np.concatenate([answers(255 * part) for part in _parts(seen)])
         except Exception as error:  # of four libraries, which have no common one
@@ -105,9 +107,9 @@ def _read(bundle: Bundle, images: Sequence[str]) -> list[np.ndarray]:
     return found
 
 
-def _wanted(bundle: Bundle, which: str, seen: np.ndarray) -> tuple[np.ndarray, float]:
+def _wanted(bundle: Bundle, model: tf.keras.Model, which: str, seen: np.ndarray) -> tuple[np.ndarray, float]:
     """What the bundle answers, as `tffapps predict` shows it, and the temperature in that."""
-    model, decision = bundle.model(which), bundle.decisions[which]
+    decision = bundle.decisions[which]
     plain = np.concatenate([model(part, training=False).numpy() for part in _parts(seen)])
     if bundle.segments or not decision.images:
         return plain, 1.0
