@@ -36,6 +36,7 @@ def main(app: App, arguments: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         parsed = _parsed(app, given)
+        parsed.flags[Common].check_mlflow()
         program = called_as(app.name, app.package).removeprefix("python -m ")
         small = functools.partial(parse, app, [*given, "--profile", SMALL])
         flags = pretrained.ready(app, parsed.flags, parsed.given, small, program)
