@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tffapps.federated.cohort import Client, stream
     from tffapps.federated.fedavg import FedAvg
     from tffapps.federated.method import Method
-    from tffapps.federated.methods import METHODS
+    from tffapps.federated.methods import METHODS, PLAYED
     from tffapps.federated.task import Task, cross_entropy
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
@@ -49,7 +49,7 @@ _NAMES = {  # by the module they are from
     "federated.cohort": "Client stream",
     "federated.fedavg": "FedAvg",
     "federated.method": "Method",
-    "federated.methods": "METHODS",
+    "federated.methods": "METHODS PLAYED",
     "federated.task": "Task cross_entropy",
     "figures": "Canvas curves picture",
     "files": "as_name from_name replacing short",

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES, PRETRAINED_SIZE, RANDOM_SIZE
-from tffapps import DEMO_NETWORK, METHODS, Aggregation, App, CutSettings, Flags, setting
+from tffapps import DEMO_NETWORK, METHODS, PLAYED, Aggregation, App, CutSettings, Flags, setting
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
@@ -76,6 +76,7 @@ APP = App(
     settings=(ClassifySettings, CutSettings, Aggregation, *METHODS.values()),
     profiles=PROFILES,
     methods=(*METHODS, *REFERENCES),
+    on_request=tuple(name for name in METHODS if name not in PLAYED),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
 )

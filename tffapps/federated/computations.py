@@ -88,7 +88,7 @@ def server_update(
 
     @tff.tensorflow.computation(data_type(specs.weights), optimizer_type, update_type(layout, specs.sent), np.float32)
     def update_weights(weights: Any, optimizer_state: Any, update: Any, examples: Any) -> Any:
-        trained, statistics = update.trained, update.statistics
+        trained, statistics = method.mean_update(list(update.trained), list(update.sent)), update.statistics
         if method.server_examples:
             # The server's own model is one more client of the mean, whose update is zero.
             share = tf.math.divide_no_nan(examples, examples + method.server_examples)

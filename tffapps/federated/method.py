@@ -12,7 +12,7 @@ from tffapps.federated.lazy import np, tf, tff
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients, Tensors
     from tffapps.federated.optimizers import LocalOptimizer
@@ -30,6 +30,8 @@ class Method:
     # False: no weights cross. A client's model is then the first of what it keeps; the server's stays as it began.
     sends_weights: ClassVar[bool] = True
     counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
+    # Aggregators that would make something else of it, and why: they are refused beside it.
+    refused_aggregators: ClassVar[Mapping[str, str]] = {}
 
     optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
     learning_rate: float = setting(0.01, "client learning rate", above=0)
@@ -115,6 +117,11 @@ class Method:
         weights, all of them. Runs at the server.
         """
         return memory
+
+    def mean_update(self, update: Tensors, sent: Tensors) -> Tensors:
+        """What the server's optimiser is given: made of the mean update of the trained weights and the mean of what was
+        sent (`sent_specs`)."""
+        return update
 
     def server_work(self, task: Task, data: Any) -> None:
         """Trains `task.model`, whose weights are the new global ones, on the server's own data (`task.server_spec`)."""

@@ -161,6 +161,11 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         raise UserError(
             f"--aggregator dp: it does not cover what {method.name} gathers; choose another aggregator or method"
         )
+    if aggregation.aggregator in method.refused_aggregators:
+        why = method.refused_aggregators[aggregation.aggregator]
+        raise UserError(
+            f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
+        )
     work = computations.client_work(task, method, layout, specs)
     server_optimizer = method.server_optimizer()
     aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
