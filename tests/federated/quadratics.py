@@ -61,8 +61,8 @@ def task() -> Task:
 
 
 @functools.cache
-def round_of(method):
-    return build_round(task(), method, clients=len(UNEQUAL))
+def round_of(method, aggregation=None):
+    return build_round(task(), method, aggregation, clients=len(UNEQUAL))
 
 
 def played(
@@ -72,9 +72,10 @@ def played(
     *,
     away: Mapping[int, Collection[int]] | None = None,
     start: float = START,
+    aggregation=None,
 ) -> list[float]:
     """w after every round; `away` says which clients have no data in which round."""
-    away, round_, first = away or {}, round_of(method), [np.array([[start]], np.float32)]
+    away, round_, first = away or {}, round_of(method, aggregation), [np.array([[start]], np.float32)]
 
     def of(place: int):
         batches = clients[place].batches()

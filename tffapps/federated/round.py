@@ -33,6 +33,7 @@ from tffapps.federated import computations
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
+from tffapps.federated.rows import gather
 from tffapps.federated.task import Task, WeightsLayout, byte_count, data_type
 
 REPORT_COLUMNS = ("client", "ok", "examples", "loss")
@@ -166,6 +167,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         raise UserError(
             f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
         )
+    aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
     work = computations.client_work(task, method, layout, specs)
     server_optimizer = method.server_optimizer()
     aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
@@ -213,7 +215,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
             weights, optimizer = tff.federated_map(server_update, (weights, optimizer, combined.result, examples))
         received = combined.result.sent
         if specs.gathered:
-            rows = [computations.gather(done.gathered[index], spec) for index, spec in enumerate(specs.gathered)]
+            rows = [gather(done.gathered[index], spec) for index, spec in enumerate(specs.gathered)]
             received = tff.federated_zip([*(received[index] for index in range(len(specs.sent))), *rows])
         if server_step is not None:
             weights, memory = tff.federated_map(server_step, (weights, given.server_data, memory, received))
@@ -226,7 +228,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         row = tf.TensorSpec([len(REPORT_COLUMNS) + len(method.report_columns(task))], tf.float32)
         result = collections.OrderedDict(
             state=tff.federated_zip(new_state),
-            reports=computations.gather(done.report, row),
+            reports=gather(done.report, row),
             measurements=combined.measurements,
         )
         if specs.kept:

@@ -35,12 +35,12 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations
-from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.aggregation import AGAINST_BAD, Aggregation
 from tffapps.federated.cohort import Client, call_without_failing
 from tffapps.federated.local import Tensors
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.round import AnyState, AveragingState
+from tffapps.federated.rows import gather
 from tffapps.federated.task import Task, WeightsLayout, byte_count, data_type, path_to_images
 
 REPORT_COLUMNS = ("client", "ok", "examples")
@@ -113,7 +113,7 @@ def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Re
         pooled = pool.next(pool.initialize(), done.moments, done.weight).result
         weights = tff.federated_map(put_in, (given.weights, pooled, tff.federated_sum(done.weight)))
         row = tf.TensorSpec([len(REPORT_COLUMNS)], tf.float32)
-        return {"weights": weights, "reports": computations.gather(done.report, row)}
+        return {"weights": weights, "reports": gather(done.report, row)}
 
     sent = [spec for norm in norms for spec in _moment_specs(norm)]
     return Reestimation(layout, sent, reestimate_statistics)
@@ -125,6 +125,11 @@ def check_aggregation(aggregation: Aggregation) -> None:
         raise UserError(
             "--reestimate: --aggregator dp would neither noise nor count the statistics that clients send for it;"
             " leave out one of the two"
+        )
+    if aggregation.aggregator in AGAINST_BAD:
+        raise UserError(
+            f"--reestimate: --aggregator {aggregation.aggregator} takes medians, and medians of moments are those of no"
+            " data; leave out one of the two"
         )
 
 
