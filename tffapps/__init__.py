@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tffapps.federated.method import Method
     from tffapps.federated.methods import METHODS, PLAYED
     from tffapps.federated.task import Task, cross_entropy
+    from tffapps.federated.unequal import ClassBalance
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
     from tffapps.home import cache_folder, data_folder
@@ -51,6 +52,7 @@ _NAMES = {  # by the module they are from
     "federated.method": "Method",
     "federated.methods": "METHODS PLAYED",
     "federated.task": "Task cross_entropy",
+    "federated.unequal": "ClassBalance",
     "figures": "Canvas curves picture",
     "files": "as_name from_name replacing short",
     "home": "cache_folder data_folder",

@@ -7,6 +7,7 @@ import pandas as pd
 from tffapps import (
     METHODS,
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
@@ -45,7 +46,7 @@ def run(flags: Flags) -> None:
         records = [study.run(trial) for trial in trials.all()]
     what_ran = {
         "data": pool.name, "profile": flags.profile, "weights": trials.weights,
-        "model": flags[ClassifySettings].model,
+        "model": flags[ClassifySettings].model, **trials.balance,
     }  # fmt: skip
     rows = pd.DataFrame([{**record.labels, **record.summary} for record in records])
     summary = over_seeds(rows, ["method", "site", "aggregator", "rounds"], METRICS)
@@ -72,7 +73,13 @@ class Trials:
             study.flags[CutSettings],
         )  # fmt: skip
         self._classifier = Classifier(
-            study, pool, network, batch=settings.batch, augment=settings.augment, stored_views=settings.stored_views
+            study,
+            pool,
+            network,
+            batch=settings.batch,
+            augment=settings.augment,
+            stored_views=settings.stored_views,
+            balance=study.flags[ClassBalance],
         )
         self._tested = pool.part("test")
         self._classifier.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
@@ -84,6 +91,13 @@ class Trials:
     def weights(self) -> str:
         """What tables call the first weights."""
         return self._classifier.inputs.weights
+
+    @property
+    def balance(self) -> dict[str, str]:
+        """What tables say of loss and sampling, where they are not the usual ones."""
+        return {
+            name: getattr(each, name) for each in self._classifier.balance_settings for name in ("loss", "sampling")
+        }
 
     def all(self) -> Iterator[Trial]:
         """Every method on every seed; `separate` is a trial for each client."""
@@ -114,7 +128,7 @@ class Trials:
             initial=self._classifier.inputs.initial(seed),
             rounds=self._settings.rounds,
             evaluator=self._evaluator(seed),
-            settings=[self._settings],
+            settings=[self._settings, *self._classifier.balance_settings],
             data={"images": self._pool.key},
             size=len(training),
             aggregation=aggregation,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tffapps.errors import RunStopped, UserError
 from tffapps.federated.lazy import tff
-from tffapps.settings import setting
+from tffapps.settings import CHANGED, setting
 
 if TYPE_CHECKING:
     from tffapps.federated.task import WeightsLayout
@@ -42,7 +42,7 @@ class Aggregation:
     """
 
     aggregator: str = setting("mean", "how updates are combined", choices=NAMES)
-    byzantine: int = setting(1, "trimmed-mean, krum, multi-krum: how many clients may be bad", least=0)
+    byzantine: int = setting(1, "trimmed-mean, krum, multi-krum: how many clients may be bad", least=0, in_key=CHANGED)
     dp_clip: float = setting(1.0, "dp: largest L2 norm of one client's update", above=0)
     dp_noise: float = setting(1.0, "dp: noise multiplier (standard deviation of the sum's noise / dp_clip)", least=0)
     dp_delta: float = setting(1e-5, "dp: delta at which epsilon is reported", above=0, below=1)

@@ -1,5 +1,6 @@
 """The computations that a round is made of: what a client does, and what the server does beside the update."""
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         start = weights if method.sends_weights else site.kept[:held]
         for variable, value in zip(variables, start):
             variable.assign(value)
-        done = method.work(task, data, site._replace(kept=site.kept[held:]))
+        here, data = _with_own_loss(task, data)
+        done = method.work(here, data, site._replace(kept=site.kept[held:]))
         if method.sends_weights:
             moved = [variable - value for variable, value in zip(variables, start)]
             update = Update(layout.trained(moved), layout.statistics(moved), list(done.sent))
@@ -79,6 +81,13 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
             return portable(list(weights), ClientContext(position, list(memory)), data)
 
     return work
+
+
+def _with_own_loss(task: Task, data: Any) -> tuple[Task, Any]:
+    """The task as a client sees it, and its data without the class counts that its loss goes by."""
+    if task.loss_by_counts is None:
+        return task, data
+    return dataclasses.replace(task, loss=task.loss_by_counts(data.counts)), data.training
 
 
 def server_update(

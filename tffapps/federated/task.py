@@ -26,6 +26,8 @@ class Task:
     client_spec: Any  # of a client's data: a `tf.data.DatasetSpec`, a `tf.TensorSpec`, or a NamedTuple of them
     loss: Loss  # (labels, outputs) -> one value for each example
     server_spec: Any = None  # of the server's own data, where a method has a server step
+    # In place of `loss`, where it goes by numbers of images: clients' data is `unequal.WithClassCounts` then.
+    loss_by_counts: Callable[[tf.Tensor], Loss] | None = None
     clients: int = 1  # the most that take part in a round, for methods that remember each; `build_round` sets it
 
     @classmethod

@@ -7,6 +7,7 @@ from sklearn.metrics import average_precision_score
 from tffapps import (
     METHODS,
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
@@ -121,7 +122,9 @@ class Classifiers:
             self._settings.model, self._settings.size, 3, self._settings.head, study.common.weights,
             study.flags[CutSettings],
         )  # fmt: skip
-        self._classifier = Classifier(study, pool, network, batch=self._settings.batch)
+        self._classifier = Classifier(
+            study, pool, network, batch=self._settings.batch, balance=study.flags[ClassBalance]
+        )
         self.inputs = self._classifier.inputs
 
     def trials(self, fold: Fold) -> Iterator[Trial]:
@@ -154,7 +157,7 @@ class Classifiers:
             evaluator=PredictionEvaluator(
                 {"": self._classifier.test_images(aligned.test)}, _scores, METRICS, headline="auroc"
             ),
-            settings=[self._settings, *self._alignments[side].settings],
+            settings=[self._settings, *self._classifier.balance_settings, *self._alignments[side].settings],
             data={"images": self._pool.key, "made": aligned.key},
             size=len(fold.clients),
             aggregation=self._study.flags[Aggregation],

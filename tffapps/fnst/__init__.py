@@ -18,7 +18,7 @@ from typing import Any
 
 from models.names import HEADS, NAMES
 from preprocessing.style_settings import INITS, OPTIMIZERS
-from tffapps import DEMO_NETWORK, Aggregation, App, Common, CutSettings, FedAvg, Flags, UserError, setting
+from tffapps import DEMO_NETWORK, Aggregation, App, ClassBalance, Common, CutSettings, FedAvg, Flags, UserError, setting
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
@@ -206,7 +206,7 @@ APP = App(
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
     settings=(
         FnstSettings, CutSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
-        AttackSettings, Aggregation, FedAvg,
+        AttackSettings, ClassBalance, Aggregation, FedAvg,
     ),
     profiles=PROFILES,
     methods=METHODS,
