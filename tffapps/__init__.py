@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tffapps.federated.unequal import ClassBalance
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
+    from tffapps.finished import with_earlier
     from tffapps.home import cache_folder, data_folder
     from tffapps.inputs import PLAIN, Inputs, engine_options
     from tffapps.network import DEMO_NETWORK, CutSettings, Network
@@ -54,6 +55,7 @@ _NAMES = {  # by the module they are from
     "federated.task": "Task cross_entropy",
     "federated.unequal": "ClassBalance",
     "figures": "Canvas curves picture",
+    "finished": "with_earlier",
     "files": "as_name from_name replacing short",
     "home": "cache_folder data_folder",
     "inputs": "Inputs PLAIN engine_options",

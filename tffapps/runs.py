@@ -7,6 +7,7 @@
         checkpoint-R.npz  the state after round R; the last two are kept
         kept-R-C.npz      what client C keeps for itself after round R, where the method has clients keep anything;
                           kept as long as a checkpoint may need it. Instead of a client, "best": the best weights
+        predictions.csv   one row an image, of the models that the run ends with (`evaluation.stored`)
         finished.json     there when the run is complete; of the checkpoints only the last is left then
 
 A row, and what clients keep, is written before the checkpoint of its round. On reopening, the newest checkpoint that
@@ -70,6 +71,13 @@ class Run:
         self._tidy(everything=fresh)
         if not (self.folder / "settings.json").exists():
             self._write_json("settings.json", {**(about or {}), "key": key})
+
+    @classmethod
+    def finished_in(cls, folder: pathlib.Path) -> Run:
+        """A finished run, to be read: nobody writes to it any more, and it is not locked."""
+        run = cls.__new__(cls)
+        run.folder = folder
+        return run
 
     def _tidy(self, everything: bool) -> None:
         """Removes what a killed process left half-written; with `everything`, the whole run but for its lock."""

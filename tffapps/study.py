@@ -14,7 +14,9 @@ from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
-from tffapps.evaluation.evaluator import Evaluator, Metrics
+from tffapps.evaluation import stored
+from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
+from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
@@ -24,6 +26,8 @@ from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
 from tffapps.settings import Flags, key_values
 from tffapps.training import train
+
+TRAINED = "trained_subjects"  # in a run's summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Trial:
     # Whether BatchNorm's statistics are re-estimated after every round (`federated.statistics`). Changes nothing where
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
+    trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
 
     def __post_init__(self) -> None:
         if self.reestimate:
@@ -84,6 +89,10 @@ class Record:
     def __getitem__(self, label: str) -> Any:
         return self.labels[label]
 
+    def entry(self, **labels: Any) -> Entry:
+        """What a classifier's run predicted of its test images; `labels` are added to its own."""
+        return classifier_entry({**self.labels, **labels}, self.folder, trained=int(self.summary.get(TRAINED, 0)))
+
 
 class Study:
     """All runs of one command: they share every round that has been built."""
@@ -103,19 +112,27 @@ class Study:
         if folder_name not in self._records:  # else this command has played it already
             with Run(self.folder, trial.name, key, self._about(trial), self.flags.fresh) as run:
                 if not run.finished:
-                    self._train(run, trial)
+                    self._store(run, trial, self._train(run, trial))
                     run.finish(self._summary(run, trial))
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
 
-    def _train(self, run: Run, trial: Trial) -> None:
-        train(
+    def _train(self, run: Run, trial: Trial) -> Trained:
+        return train(
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
             tensorboard=self.common.tensorboard, server_data=trial.server_data, enough=trial.enough,
             seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
         )  # fmt: skip
+
+    def _store(self, run: Run, trial: Trial, trained: Trained) -> None:
+        """Predictions of the model that the run ends with, and of the one that validation chose."""
+        predicted = {stored.LAST: trial.evaluator.predicted(trained)}
+        best = run.kept(BEST) if trial.evaluator.chosen_by else None
+        if best is not None:
+            predicted[stored.CHOSEN] = trial.evaluator.predicted(dataclasses.replace(trained, weights=best))
+        stored.write(run.folder, predicted)
 
     def round_of(self, trial: Trial) -> Round:
         """Built once for all trials that differ in nothing it depends on."""
@@ -138,7 +155,7 @@ class Study:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
         chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
         row = {str(name): value for name, value in rounds.loc[chosen].items()}
-        return trial.evaluator.summary(row, _weights_of(run, trial))
+        return {**trial.evaluator.summary(row, _weights_of(run, trial)), TRAINED: trial.trained}
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""

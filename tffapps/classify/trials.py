@@ -23,12 +23,13 @@ from tffapps import (
     curves,
     name_of,
     open_engine,
-    over_seeds,
+    with_earlier,
     write_table,
 )
-from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, data
+from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, claims, data
 from tffapps.data import labelled
-from tffapps.evaluation import classification
+from tffapps.data.pool import subjects_in
+from tffapps.evaluation import classification, evidence
 
 FEDERATION, ALL_DATA = "federation", "all data"
 
@@ -43,18 +44,20 @@ def run(flags: Flags) -> None:
         study = Study(APP, flags, engine)
         trials = Trials(study, pool)
         pool.announce(folder)
-        records = [study.run(trial) for trial in trials.all()]
+        played = [study.run(trial) for trial in trials.all()]
+    records = with_earlier(APP, flags, played, pool.key)
     what_ran = {
         "data": pool.name, "profile": flags.profile, "weights": trials.weights,
         "model": flags[ClassifySettings].model, **trials.balance,
     }  # fmt: skip
-    rows = pd.DataFrame([{**record.labels, **record.summary} for record in records])
-    summary = over_seeds(rows, ["method", "site", "aggregator", "rounds"], METRICS)
+    entries = [record.entry() for record in records]
+    summary = evidence.table(entries, ["method", "site", "aggregator", "rounds"], METRICS, worst=claims.METRIC)
     write_table(folder / "comparison.csv", summary, **what_ran)
+    write_table(folder / "claims.csv", evidence.claims(entries, claims.CLAIMS), **what_ran)
     curves(folder / "accuracy.png", pd.concat(map(_curve, records)), "accuracy", f"{pool.name}, {what_ran['model']}")
-    shown = summary[["method", "site", "accuracy", "macro_f1", "seeds"]]
-    print(shown.to_string(index=False, float_format="{:.4f}".format))
-    print(f"table: {folder / 'comparison.csv'}, figure: {folder / 'accuracy.png'}")
+    shown = ["method", "site", "accuracy", "macro_f1", "macro_f1_low", "macro_f1_high", "images", "seeds"]
+    print(summary[shown].to_string(index=False, float_format="{:.4f}".format))
+    print(f"tables and figures: {folder}")
 
 
 def _curve(record: Record) -> pd.DataFrame:
@@ -134,13 +137,14 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 
     def _evaluator(self, seed: int) -> PredictionEvaluator:
         key = seed if self._classifier.inputs.on_features else 0
         if key not in self._evaluators:
             tested = self._classifier.test_images(self._tested)
-            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS)
+            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS, self._pool.classes)
         return self._evaluators[key]
 
 

@@ -1,8 +1,7 @@
 """The work behind `tffapps.fedsda`: patches → stains → stain model → images of each side → classifiers → tables."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-
-from sklearn.metrics import average_precision_score
 
 from tffapps import (
     METHODS,
@@ -22,7 +21,9 @@ from tffapps import (
     UserError,
     name_of,
     open_engine,
+    with_earlier,
 )
+from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
 from tffapps.fedsda import (
     APP,
@@ -63,6 +64,8 @@ def run(flags: Flags) -> None:
         placement = here or AtSites(engine, separation)
         placement.announce(folder)
         results = _results(Study(APP, flags, engine), placement)
+    earlier = with_earlier(APP, flags, results.records, placement.pool.key)
+    results = dataclasses.replace(results, records=[record for record in earlier if record["method"] in METHODS])
     tables.write_all(folder, results)
     figures.draw_all(folder, results)
 
@@ -155,7 +158,11 @@ class Classifiers:
             initial=self.inputs.initial(seed),
             rounds=self._settings.rounds,
             evaluator=PredictionEvaluator(
-                {"": self._classifier.test_images(aligned.test)}, _scores, METRICS, headline="auroc"
+                {"": self._classifier.test_images(aligned.test)},
+                _scores,
+                METRICS,
+                self._pool.classes,
+                headline="auroc",
             ),
             settings=[self._settings, *self._classifier.balance_settings, *self._alignments[side].settings],
             data={"images": self._pool.key, "made": aligned.key},
@@ -163,12 +170,10 @@ class Classifiers:
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
+            trained=subjects_in(aligned.train),
         )
 
 
 def _scores(predictions: Predictions) -> Metrics:
-    labels, probabilities = predictions.labels, predictions.probabilities
-    scores = classification.scores(labels, probabilities)
-    if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
-        scores["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))
+    scores = classification.scores(predictions.labels, predictions.probabilities)
     return {metric: scores[metric] for metric in METRICS}

@@ -32,8 +32,10 @@ from tffapps import (
     name_of,
     open_engine,
     stream,
+    with_earlier,
 )
 from tffapps.data import images
+from tffapps.data.pool import subjects_in
 from tffapps.engine.values import HERE
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import TrainingAndOnce
@@ -80,8 +82,8 @@ def run(flags: Flags) -> None:
         "weights": trials.inputs(placement.federation.artists).weights, "model": flags[FedStyleSettings].model,
     }  # fmt: skip
     answers = asked.of_test_pictures(global_model.load(model), placement.federation) if model and here else None
-    last_rounds = flags[FedStyleSettings].last_rounds
-    tables.write_all(folder, placement.federation, tables.scores_of(records, last_rounds), answers, what_ran)
+    records = with_earlier(APP, placement.flags, records, placement.pool.key)
+    tables.write_all(folder, placement.federation, records, flags[FedStyleSettings].last_rounds, answers, what_ran)
     figures.draw_all(folder, placement.federation, records, answers, what_ran)
 
 
@@ -103,6 +105,10 @@ class Feed:
     def once(self, rows: pd.DataFrame) -> tf.data.Dataset:
         """In the order of the rows."""
         return self.inputs.batches(list(rows.path), self.pool.codes(rows), batch=self.batch, shuffle=False)
+
+    def exact(self, rows: pd.DataFrame) -> tf.data.Dataset:
+        """The same, of nothing that was stored in half precision."""
+        return self.inputs.exact(list(rows.path), self.pool.codes(rows), batch=self.batch)
 
 
 class Trials:
@@ -143,6 +149,7 @@ class Trials:
             aggregation=Aggregation() if role.alone else self._flags[Aggregation],
             min_clients=1 if role.alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            trained=subjects_in(pd.concat(list(rows.values()))),
             server_data=(lambda number: self._server_data(feed, case.seed, number)) if role.server else None,
         )  # fmt: skip
 
@@ -208,11 +215,13 @@ class Trials:
         model = feed.inputs.model
 
         def pictures(model: tf.keras.Model) -> TestImages:
-            return TestImages(self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once)
+            return TestImages(
+                self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once, exact=feed.exact
+            )
 
         if role.method.sends_weights:
-            self._evaluators[key] = evaluators.of_global_model(pictures(model))
+            self._evaluators[key] = evaluators.of_global_model(pictures(model), feed.pool.classes)
         else:
-            clients = len(feed.pool.clients)
-            self._evaluators[key] = evaluators.PrototypeEvaluator(pictures(embedding_of(model)), model, clients)
+            embeddings_of, clients = pictures(embedding_of(model)), feed.pool.clients
+            self._evaluators[key] = evaluators.PrototypeEvaluator(embeddings_of, model, clients, feed.pool.classes)
         return self._evaluators[key]
