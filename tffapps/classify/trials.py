@@ -11,6 +11,7 @@ from tffapps import (
     Classifier,
     Common,
     CutSettings,
+    Evaluator,
     Flags,
     Metrics,
     Network,
@@ -30,6 +31,7 @@ from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, claims,
 from tffapps.data import labelled
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification, evidence
+from tffapps.evaluation.personal import PersonalEvaluator
 
 FEDERATION, ALL_DATA = "federation", "all data"
 
@@ -50,14 +52,21 @@ def run(flags: Flags) -> None:
         "data": pool.name, "profile": flags.profile, "weights": trials.weights,
         "model": flags[ClassifySettings].model, **trials.balance,
     }  # fmt: skip
-    entries = [record.entry() for record in records]
-    summary = evidence.table(entries, ["method", "site", "aggregator", "rounds"], METRICS, worst=claims.METRIC)
+    entries = [record.entry(personal=_personal(record)) for record in records]
+    by = ["method", "site", "aggregator", "rounds", "personal"]
+    summary = evidence.table(entries, by, METRICS, worst=claims.METRIC, mean_client=True)
     write_table(folder / "comparison.csv", summary, **what_ran)
     write_table(folder / "claims.csv", evidence.claims(entries, claims.CLAIMS), **what_ran)
     curves(folder / "accuracy.png", pd.concat(map(_curve, records)), "accuracy", f"{pool.name}, {what_ran['model']}")
     shown = ["method", "site", "accuracy", "macro_f1", "macro_f1_low", "macro_f1_high", "images", "seeds"]
     print(summary[shown].to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
+
+
+def _personal(record: Record) -> str:
+    """Which models the table judges: clients' own, each on its own images, or the one that all have."""
+    method = METHODS.get(record["method"])
+    return "yes" if method is not None and method.personal else "no"
 
 
 def _curve(record: Record) -> pd.DataFrame:
@@ -88,7 +97,7 @@ class Trials:
         self._classifier.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):
             self._common.check_clients(len(pool.clients))
-        self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
+        self._evaluators: dict[tuple[int, bool], Evaluator] = {}  # by seed, where each seed has features of its own
 
     @property
     def weights(self) -> str:
@@ -130,7 +139,7 @@ class Trials:
             clients=lambda: self._classifier.clients(training, self._tested, seed, self._settings.epochs, first),
             initial=self._classifier.inputs.initial(seed),
             rounds=self._settings.rounds,
-            evaluator=self._evaluator(seed),
+            evaluator=self._evaluator(seed, personal=not alone and METHODS[method].personal),
             settings=[self._settings, *self._classifier.balance_settings],
             data={"images": self._pool.key},
             size=len(training),
@@ -140,12 +149,19 @@ class Trials:
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 
-    def _evaluator(self, seed: int) -> PredictionEvaluator:
-        key = seed if self._classifier.inputs.on_features else 0
+    def _evaluator(self, seed: int, personal: bool) -> Evaluator:
+        key = (seed if self._classifier.inputs.on_features else 0), personal
         if key not in self._evaluators:
-            tested = self._classifier.test_images(self._tested)
-            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS, self._pool.classes)
+            self._evaluators[key] = self._new_evaluator(personal)
         return self._evaluators[key]
+
+    def _new_evaluator(self, personal: bool) -> Evaluator:
+        images = self._classifier.test_images
+        if not personal:
+            return PredictionEvaluator({"": images(self._tested)}, _scores, METRICS, self._pool.classes)
+        of_clients = {client: self._pool.part("test", client) for client in sorted(self._pool.clients)}
+        parts = {client: images(rows) if len(rows) else None for client, rows in of_clients.items()}
+        return PersonalEvaluator(parts, _scores, METRICS, self._pool.classes)
 
 
 def _scores(predictions: Predictions) -> Metrics:

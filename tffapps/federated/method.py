@@ -29,6 +29,8 @@ class Method:
     name: ClassVar[str] = "fedavg"
     # False: no weights cross. A client's model is then the first of what it keeps; the server's stays as it began.
     sends_weights: ClassVar[bool] = True
+    # Whether every client has a model of its own in the end, which is what is judged (`own_model`).
+    personal: ClassVar[bool] = False
     counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
     # Aggregators that would make something else of it, and why: they are refused beside it.
     refused_aggregators: ClassVar[Mapping[str, str]] = {}
@@ -99,6 +101,14 @@ class Method:
         travels to the site and back with every round.
         """
         return []
+
+    def personal_part(self, task: Task) -> tuple[bool, ...]:
+        """Which of the model's weights stay with a client and are not sent; empty: all are sent."""
+        return ()
+
+    def own_model(self, task: Task, weights: Sequence[np.ndarray], kept: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The model that a client uses, of the global weights and what it keeps, where the method is `personal`."""
+        return list(weights)
 
     def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
         """Of the tensors, of real numbers, that a client sends besides its update (`ClientResult.sent`)."""

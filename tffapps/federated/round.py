@@ -134,6 +134,12 @@ class Round:
         model = [] if self.method.sends_weights else [np.asarray(value) for value in weights]
         return [*model, *self.method.first_kept(self.task, weights, seed)]
 
+    def own_model(self, state: AnyState, kept: Sequence[np.ndarray] | None) -> list[np.ndarray] | None:
+        """A client's model of its own, of what it keeps; None if it has none."""
+        if self.method.personal:
+            return self.method.own_model(self.task, self.result(state), kept) if kept else None
+        return None if kept is None or self.method.sends_weights else list(kept[: len(self.layout.shapes)])
+
     def bytes_down(self, clients: int) -> int:
         return clients * (self._moved().byte_count() + byte_count(self.specs.memory))
 
@@ -142,7 +148,9 @@ class Round:
         return clients * (self.aggregation.bytes_up(self._moved()) + sent + 4 * len(self.columns))
 
     def _moved(self) -> WeightsLayout:
-        return self.layout if self.method.sends_weights else WeightsLayout.empty()
+        if not self.method.sends_weights:
+            return WeightsLayout.empty()
+        return self.layout.without(self.method.personal_part(self.task))
 
 
 def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:

@@ -41,7 +41,7 @@ from tffapps.federated.local import Tensors
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.round import AnyState, AveragingState
 from tffapps.federated.rows import gather
-from tffapps.federated.task import Task, WeightsLayout, byte_count, data_type, path_to_images
+from tffapps.federated.task import Task, WeightsLayout, batch_norms, byte_count, data_type, path_to_images
 
 REPORT_COLUMNS = ("client", "ok", "examples")
 
@@ -87,7 +87,7 @@ def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Re
     """Traces the computation; None if the task's model has no BatchNorm that is trained: there is nothing to do."""
     aggregation = aggregation or Aggregation()
     check_aggregation(aggregation)
-    norms = _norms(task.model)
+    norms = batch_norms(task.model)
     if not norms:
         return None
     layout = WeightsLayout.of(task.model)
@@ -262,14 +262,6 @@ def _server_work(
         return new
 
     return put_in
-
-
-def _norms(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
-    """The BatchNorm layers that use a batch's statistics in training, in the order of the model's weights."""
-    place = {id(variable): index for index, variable in enumerate(model.weights)}
-    kinds = (tf.keras.layers.BatchNormalization, tf.keras.layers.experimental.SyncBatchNormalization)
-    found = [layer for layer in model.submodules if isinstance(layer, kinds) and layer.trainable]
-    return sorted(found, key=lambda layer: place[id(layer.moving_mean)])
 
 
 @contextlib.contextmanager

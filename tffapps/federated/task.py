@@ -74,6 +74,14 @@ def _path_to(spec: Any, shape: tf.TensorShape) -> tuple[int, ...] | None:
     return None
 
 
+def batch_norms(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
+    """The BatchNorm layers that use a batch's statistics in training, in the order of the model's weights."""
+    place = {id(variable): index for index, variable in enumerate(model.weights)}
+    kinds = (tf.keras.layers.BatchNormalization, tf.keras.layers.experimental.SyncBatchNormalization)
+    found = [layer for layer in model.submodules if isinstance(layer, kinds) and layer.trainable]
+    return sorted(found, key=lambda layer: place[id(layer.moving_mean)])
+
+
 def byte_count(specs: Sequence[tf.TensorSpec]) -> int:
     return sum(spec.dtype.size * spec.shape.num_elements() for spec in specs)
 
@@ -110,6 +118,12 @@ class WeightsLayout:
 
     def byte_count(self) -> int:
         return byte_count(self.specs())
+
+    def without(self, part: Sequence[bool]) -> WeightsLayout:
+        """Of the weights that are not in a part; of all if it is empty."""
+        kept = [index for index in range(len(self.shapes)) if not part or not part[index]]
+        columns = (self.shapes, self.dtypes, self.trainable, self.variance)
+        return WeightsLayout(*(tuple(column[index] for index in kept) for column in columns))
 
     def trained(self, values: Sequence[Any]) -> list[Any]:
         return [value for value, is_trained in zip(values, self.trainable) if is_trained]
