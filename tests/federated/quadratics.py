@@ -17,7 +17,7 @@ from tffapps.federated.cohort import Client, play
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task
 
-START = 2.0
+START = -3.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,12 @@ def fixed_point(clients: Sequence[Parabola], rate: float, per_step: bool = False
     moved = [1 - (1 - rate * each.curvature) ** each.steps for each in clients]
     weights = [each.examples * share / (each.steps if per_step else 1) for each, share in zip(clients, moved)]
     return float(np.average([each.lowest for each in clients], weights=weights))
+
+
+def next_by_hand(clients: Sequence[Parabola], rate: float, w: float) -> float:
+    """What one round of FedAvg makes of w."""
+    ends = [each.lowest + (1 - rate * each.curvature) ** each.steps * (w - each.lowest) for each in clients]
+    return float(np.average(ends, weights=[each.examples for each in clients]))
 
 
 @functools.cache

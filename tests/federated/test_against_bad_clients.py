@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.federated.quadratics import UNEQUAL, Parabola, played, task
@@ -26,7 +27,7 @@ ONE_BAD = {  # by hand: three numbers of five clients, the last of which sends a
 }
 
 
-def combined(aggregation, rows, weights):
+def through_tff(aggregation, rows, weights):
     process = aggregation.factory(len(rows)).create(VALUE, tff.TensorType(np.float32))
     with open_engine("in-process"):
         values = [[np.array(row[:2], np.float32), np.float32(row[2])] for row in rows]
@@ -35,13 +36,21 @@ def combined(aggregation, rows, weights):
 
 
 @pytest.mark.parametrize("name", AGAINST_BAD)
-def test_numbers_through_tff(name):
-    """A client that was left out, of weight 0, does not count; the others count the same whatever they claim."""
-    found = combined(Aggregation(name), [*ROWS, [0, 0, 0]], [1, 1, 1, 1, 1e6 if name != "norm-bound" else 1, 0])
+def test_one_bad_client_of_five(name):
+    """They count the same whatever they claim."""
+    weights = tf.constant([1.0, 1.0, 1.0, 1.0, 1e6 if name != "norm-bound" else 1.0])
+    found = Aggregation(name).factory(5).rule(tf.constant(ROWS, tf.float32), weights, tf.constant(0.0))[0].numpy()
     if ONE_BAD[name]:
         assert found == pytest.approx(ONE_BAD[name])
     else:
         assert np.all(np.abs(found) < 50)
+
+
+def test_through_tff():
+    """A client that was left out, of weight 0, is not counted; nor is who says that it is well and sends no numbers."""
+    rows = [*ROWS, [0, 0, 0], [np.nan, 1, 1], [1, 1, np.inf], [2, 2, 2]]
+    found = through_tff(Aggregation("trimmed-mean"), rows, [1, 1, 1, 1, 1, 0, 1, 1, np.nan])
+    assert found == pytest.approx(ONE_BAD["trimmed-mean"])
 
 
 def test_fewer_clients_than_it_needs_are_refused():

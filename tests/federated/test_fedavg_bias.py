@@ -2,12 +2,13 @@
 
 import pytest
 
-from tests.federated.quadratics import EQUAL_STEPS, UNEQUAL, fixed_point, optimum, played
+from tests.federated.quadratics import EQUAL_STEPS, START, UNEQUAL, fixed_point, next_by_hand, optimum, played
 from tffapps.federated.fedavg import FedAvg
 
 
 @pytest.mark.parametrize("clients", [UNEQUAL, EQUAL_STEPS], ids=["unequal steps", "equal steps"])
 def test_it_ends_at_its_fixed_point_beside_the_optimum(clients):
+    assert played(FedAvg(learning_rate=0.1), clients)[0] == pytest.approx(next_by_hand(clients, 0.1, START), abs=1e-5)
     method, end = FedAvg(learning_rate=0.1), fixed_point(clients, 0.1)
     assert played(method, clients, start=end)[0] == pytest.approx(end, abs=1e-6)
     first, *_, last = (abs(found - end) for found in played(method, clients, 4))

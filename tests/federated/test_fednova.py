@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.federated.quadratics import EQUAL_STEPS, UNEQUAL, fixed_point, optimum, played, task
+from tests.federated.quadratics import EQUAL_STEPS, START, UNEQUAL, fixed_point, next_by_hand, optimum, played, task
 from tffapps.errors import UserError
 from tffapps.federated.aggregation import Aggregation
-from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fednova import FedNova
 from tffapps.federated.round import build_round
 
@@ -28,9 +27,9 @@ def test_the_bias_that_is_left_shrinks_with_the_rate():
 
 
 def test_with_equal_steps_it_is_fedavg():
-    expected = played(FedAvg(learning_rate=0.04), EQUAL_STEPS, 2)
-    assert played(METHOD, EQUAL_STEPS, 2) == pytest.approx(expected, abs=1e-6)
-    assert abs(played(METHOD)[0] - played(FedAvg(learning_rate=0.04))[0]) > 1e-2
+    expected = next_by_hand(EQUAL_STEPS, 0.04, START)
+    assert played(METHOD, EQUAL_STEPS)[0] == pytest.approx(expected, abs=1e-5)
+    assert abs(played(METHOD)[0] - next_by_hand(UNEQUAL, 0.04, START)) > 1e-2
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])

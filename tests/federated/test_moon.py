@@ -17,9 +17,14 @@ DATA = [dataset(0), dataset(1, 8)]
 
 
 @pytest.fixture(scope="module")
-def moon():
+def round_():
+    return build_round(embedded.task(), Moon(learning_rate=RATE, moon_mu=5.0))
+
+
+@pytest.fixture(scope="module")
+def moon(round_):
     """The states and what clients keep, after each of two rounds."""
-    return played(build_round(embedded.task(), Moon(learning_rate=RATE, moon_mu=5.0)), DATA)
+    return played(round_, DATA)
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +59,10 @@ def test_mu_0_is_fedavg(plain):
     assert largest_difference(found[1][0].weights, plain[1][0].weights) < 1e-6
 
 
-def test_the_second_rounds_step_by_hand(moon):
+def test_the_second_rounds_step_by_hand(round_):
     """One client, one batch: the gradient of the whole loss by plain TensorFlow."""
     batch = next(iter(dataset(0)))
     one = tf.data.Dataset.from_tensors(batch)
-    round_ = build_round(embedded.task(), Moon(learning_rate=RATE, moon_mu=5.0))
     (first, kept), (second, _) = played(round_, [one, one.map(lambda x, y: (-x, y))], 2)
     task, ends = embedded.task(), []
     model, embedding = task.model, embedding_of(task.model)

@@ -1,7 +1,8 @@
 """Aggregation by a rule over the table of all updates: the server sees each of them.
 
-A client that was left out (its weight is 0) is not in the table that a rule gets. Tables are as large as all updates
-together.
+A client that was left out (its weight is 0) is not in the table that a rule gets, nor is one that sends what is no
+number, whatever it says of itself: this is done at the server, and holds for sites that lie. Tables are as large as
+all updates together.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class RowsFactory(tff.aggregators.WeightedAggregationFactory):
     """Of values that are structures of floating-point tensors; the state is the bound."""
 
     def __init__(self, rule: Rule) -> None:
-        self._rule = rule
+        self.rule = rule
 
     def create(self, value_type: Any, weight_type: Any) -> tff.templates.AggregationProcess:
         kinds = tff.structure.flatten(tff.structure.map_structure(lambda kind: kind, value_type))
@@ -55,7 +56,7 @@ class RowsFactory(tff.aggregators.WeightedAggregationFactory):
         dtype = np.result_type(np.float32, *(kind.dtype for kind in kinds))
         row = tf.TensorSpec([sum(sizes)], dtype)
         rows_type = tff.TensorType(dtype.type, [None, sum(sizes)])
-        rule = self._rule
+        rule = self.rule
 
         @tff.tensorflow.computation(value_type)
         def flat(value: Any) -> Any:
@@ -63,7 +64,8 @@ class RowsFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tf.function
         def combined(rows: tf.Tensor, weights: tf.Tensor, bound: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            present = weights > 0
+            # A client that was not left out may still send what is no number: here it can be seen, and is not counted.
+            present = (weights > 0) & tf.math.is_finite(weights) & tf.reduce_all(tf.math.is_finite(rows), axis=1)
             if not tf.reduce_any(present):
                 return tf.zeros([sum(sizes)], dtype), bound
             update, bound = rule(rows[present], tf.cast(weights[present], dtype), tf.cast(bound, dtype))

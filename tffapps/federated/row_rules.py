@@ -21,14 +21,16 @@ def median(rows: tf.Tensor) -> tf.Tensor:
 
 def trimmed_mean(rows: tf.Tensor, bad: int) -> tf.Tensor:
     """Of every coordinate the mean without the `bad` lowest and the `bad` highest (Yin et al. 2018)."""
-    return tf.reduce_mean(tf.sort(rows, axis=0)[bad : tf.shape(rows)[0] - bad], axis=0)
+    count = tf.shape(rows)[0]
+    cut = tf.minimum(bad, (count - 1) // 2)  # fewer rows than there should be: some of the bad ones sent no numbers
+    return tf.reduce_mean(tf.sort(rows, axis=0)[cut : count - cut], axis=0)
 
 
 def krum_scores(rows: tf.Tensor, bad: int) -> tf.Tensor:
     """(clients): the sum of squared distances to the nearest n − bad − 2 others (Blanchard et al. 2017)."""
     squares = tf.map_fn(lambda row: tf.reduce_sum((rows - row) ** 2, axis=1), rows)
     others = tf.sort(squares, axis=1)[:, 1:]  # the nearest is the client itself
-    return tf.reduce_sum(others[:, : tf.shape(rows)[0] - bad - 2], axis=1)
+    return tf.reduce_sum(others[:, : tf.maximum(tf.shape(rows)[0] - bad - 2, 1)], axis=1)
 
 
 def krum(rows: tf.Tensor, bad: int) -> tf.Tensor:
@@ -38,7 +40,7 @@ def krum(rows: tf.Tensor, bad: int) -> tf.Tensor:
 
 def multi_krum(rows: tf.Tensor, bad: int) -> tf.Tensor:
     """The mean over the n − bad clients with the lowest scores."""
-    best = tf.argsort(krum_scores(rows, bad), stable=True)[: tf.shape(rows)[0] - bad]
+    best = tf.argsort(krum_scores(rows, bad), stable=True)[: tf.maximum(tf.shape(rows)[0] - bad, 1)]
     return tf.reduce_mean(tf.gather(rows, best), axis=0)
 
 

@@ -1,7 +1,8 @@
 """SiloBN (Andreux et al. 2020): FedAvg whose clients keep the statistics of their BatchNorm layers to themselves.
 
 Unlike in FedBN the layers' trained parameters are shared. Training uses a batch's statistics, so that all trained
-weights are FedAvg's: what differs is the statistics that a client's images are tested with. A site that is new needs its own images for the statistics.
+weights are FedAvg's: what differs is the statistics that a client's images are tested with. A site that is new needs
+images of its own for them.
 """
 
 from __future__ import annotations
