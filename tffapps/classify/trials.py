@@ -146,6 +146,7 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training),
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 
