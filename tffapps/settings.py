@@ -54,8 +54,12 @@ class Setting:
         return self.limits.get("flag", True)
 
     @property
-    def in_key(self) -> bool | str:
-        return self.limits.get("in_key", True)
+    def in_key(self) -> bool:
+        return bool(self.limits.get("in_key", True))
+
+    @property
+    def in_key_when_changed(self) -> bool:
+        return self.limits.get("in_key") == CHANGED
 
 
 def settings_of(owner: type) -> tuple[Setting, ...]:
@@ -126,7 +130,7 @@ def key_values(settings: Any) -> dict[str, Any]:
     excluded = {
         each.name
         for each in settings_of(type(settings))
-        if not each.in_key or (each.in_key == CHANGED and getattr(settings, each.name) == each.default)
+        if not each.in_key or (each.in_key_when_changed and getattr(settings, each.name) == each.default)
     }
     return {
         field.name: _plain(getattr(settings, field.name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tffapps.errors import RunStopped, UserError
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from tffapps.federated.task import WeightsLayout
 
 # Against clients that send anything: the least number of them, of `byzantine` bad ones, that it can tell apart with.
-AGAINST_BAD = {
+AGAINST_BAD: dict[str, Callable[[int], int]] = {
     "median": lambda bad: 1,
     "trimmed-mean": lambda bad: 2 * bad + 1,
     "krum": lambda bad: 2 * bad + 3,

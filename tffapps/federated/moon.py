@@ -54,8 +54,9 @@ class Moon(Method):
             return vectors, outputs, others
 
         def loss(labels: tf.Tensor, triple: Any) -> tf.Tensor:
-            vectors, outputs, others = triple
-            return task.loss(labels, outputs) + self.moon_mu * contrast(vectors, *others, self.moon_temperature)
+            vectors, outputs, (positive, negative) = triple
+            term = contrast(vectors, positive, negative, self.moon_temperature)
+            return task.loss(labels, outputs) + self.moon_mu * term
 
         return self.train(task, data, forward=forward, loss=loss)
 

@@ -121,9 +121,13 @@ class WeightsLayout:
 
     def without(self, part: Sequence[bool]) -> WeightsLayout:
         """Of the weights that are not in a part; of all if it is empty."""
-        kept = [index for index in range(len(self.shapes)) if not part or not part[index]]
-        columns = (self.shapes, self.dtypes, self.trainable, self.variance)
-        return WeightsLayout(*(tuple(column[index] for index in kept) for column in columns))
+        places = [index for index in range(len(self.shapes)) if not part or not part[index]]
+        return WeightsLayout(
+            tuple(self.shapes[index] for index in places),
+            tuple(self.dtypes[index] for index in places),
+            tuple(self.trainable[index] for index in places),
+            tuple(self.variance[index] for index in places),
+        )
 
     def trained(self, values: Sequence[Any]) -> list[Any]:
         return [value for value, is_trained in zip(values, self.trainable) if is_trained]

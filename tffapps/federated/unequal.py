@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tffapps.federated.lazy import np, tf
-from tffapps.settings import setting
+from tffapps.settings import CHANGED, setting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,15 +23,18 @@ _OF_OWN_COUNTS, _OF_ALL_COUNTS = ("balanced", "fedlc"), ("logit-adjusted",)
 
 @dataclasses.dataclass(frozen=True)
 class ClassBalance:
-    """The defaults are what every method does without it."""
+    """The defaults are what every method does without it: a trial lists it where they are not what is asked for."""
 
-    loss: str = setting("cross-entropy", "loss of a classifier (docs/methods.md)", choices=LOSSES)
-    focal_gamma: float = setting(2.0, "focal: exponent of 1 − p (Lin et al. 2017)", least=0)
+    loss: str = setting("cross-entropy", "loss of a classifier (docs/methods.md)", choices=LOSSES, in_key=CHANGED)
+    focal_gamma: float = setting(2.0, "focal: exponent of 1 − p (Lin et al. 2017)", least=0, in_key=CHANGED)
     loss_tau: float = setting(
-        1.0, "logit-adjusted (Menon et al. 2021: 1), fedlc (our choice): size of the shift; 0: cross-entropy", least=0
+        1.0,
+        "logit-adjusted (Menon et al. 2021: 1), fedlc (our choice): size of the shift; 0: cross-entropy",
+        least=0,
+        in_key=CHANGED,
     )
     sampling: str = setting(
-        "plain", "balanced: a client draws its classes equally often", choices=("plain", "balanced")
+        "plain", "balanced: a client draws its classes equally often", choices=("plain", "balanced"), in_key=CHANGED
     )
 
     @property
