@@ -19,9 +19,9 @@ COUNTS = ["images", "subjects", "splits", "seeds"]
 SURE = 0.8  # the probability of the class that is predicted; the others share the rest evenly
 
 
-def answers(
+def rows_of(
     truth: Sequence[str],
-    predicted: Sequence[str],
+    probabilities: np.ndarray,
     classes: Sequence[str],
     *,
     images: Sequence[str] | None = None,
@@ -29,18 +29,22 @@ def answers(
     clients: Sequence[str] | None = None,
     part: str = stored.TEST,
 ) -> pd.DataFrame:
-    """Rows to store: every image is called what `predicted` says, with the same certainty; by default all images are
-    of one client, and each is a subject of its own."""
+    """Rows to store; by default all images are of one client, and each is a subject of its own."""
     names = list(images or [f"image{number:02}" for number in range(len(truth))])
-    probabilities = np.full((len(truth), len(classes)), (1 - SURE) / (len(classes) - 1))
-    probabilities[np.arange(len(truth)), [list(classes).index(label) for label in predicted]] = SURE
     return pd.DataFrame(
         {
             "part": part, "image": names, "subject": list(subjects or names),
             "client": list(clients or ["client1"] * len(truth)), "judge": "", "label": list(truth),
-            **stored.probability_columns(probabilities, list(classes)),
+            **stored.probability_columns(np.asarray(probabilities, np.float64), list(classes)),
         }
     )  # fmt: skip
+
+
+def answers(truth: Sequence[str], predicted: Sequence[str], classes: Sequence[str], **columns: Any) -> pd.DataFrame:
+    """Every image is called what `predicted` says, always with the same certainty."""
+    probabilities = np.full((len(truth), len(classes)), (1 - SURE) / (len(classes) - 1))
+    probabilities[np.arange(len(truth)), [list(classes).index(label) for label in predicted]] = SURE
+    return rows_of(truth, probabilities, classes, **columns)
 
 
 def hits(right: int, of: int, classes: Sequence[str], **columns: Any) -> pd.DataFrame:

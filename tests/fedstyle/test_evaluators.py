@@ -21,6 +21,7 @@ PICTURES = {"0": (0.0, 0.0), "1": (1.0, 0.0), "2": (0.0, 3.0), "3": (0.0, 2.0)}
 TABLE = pd.DataFrame(
     {"path": list(PICTURES), "label": ["p1", "p2", "p3", "p2"], "client": ["a", "a", "b", "b"], "split": "test"}
 )
+ARTISTS = ["p1", "p2", "p3"]
 SCALES = ([1.0, 1.0], [1.0, 0.1])  # of two clients' embeddings
 
 
@@ -50,18 +51,20 @@ def inputs():
 
 
 def pictures(inputs, model):
-    feed = Feed(inputs, Pool("x", TABLE, ["p1", "p2", "p3"], "key"), batch=3)
+    feed = Feed(inputs, Pool("x", TABLE, ARTISTS, "key"), batch=3)
     return TestImages(types.SimpleNamespace(sites={}), model, inputs.spec, TABLE, feed.once)
 
 
 @pytest.fixture
 def of_model(inputs):
-    return evaluators.of_global_model(pictures(inputs, inputs.model))
+    return evaluators.of_global_model(pictures(inputs, inputs.model), ARTISTS)
 
 
 @pytest.fixture
 def of_prototypes(inputs):
-    return evaluators.PrototypeEvaluator(pictures(inputs, embedding_of(inputs.model)), inputs.model, clients=3)
+    return evaluators.PrototypeEvaluator(
+        pictures(inputs, embedding_of(inputs.model)), inputs.model, ["a", "b", "c"], ARTISTS
+    )
 
 
 PROTOTYPES = Means(np.array([[0, 0], [1, 0], [0, 3]], np.float32), np.ones(3, np.float32))
