@@ -244,7 +244,7 @@ def _difference(ours: Sequence[Run], theirs: Sequence[Run], metric: metrics.Coun
     counts = _counts(first or ours)
     nothing = {"gain": np.nan, "gain_low": np.nan, "gain_high": np.nan, "p": np.nan}
     if not keys or counts["subjects"] < 2:
-        return {**scores, **nothing, "test": "no images in common", **counts}
+        return {**scores, **nothing, "test": "images of one subject" if keys else "no images in common", **counts}
     found = paired.compare(first, second, metric)
     sign = 1 if metric.larger_is_better else -1
     low, high = sorted((sign * found.low, sign * found.high))
