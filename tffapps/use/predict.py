@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import tensorflow as tf
 from tffapps.errors import UserError
 from tffapps.evaluation.classification import check_finite
 from tffapps.evaluation.stored import PREFIX
+from tffapps.results import as_text
 from tffapps.use.bundle import NOT_A_DEVICE, Bundle
 from tffapps.use.decision import Decision
 from tffapps.use.images import BATCH, Reader
@@ -49,17 +50,24 @@ class Predictor:
         self.decision: Decision = (
             decision if unsure_below is None else dataclasses.replace(decision, unsure_below=unsure_below)
         )
-        located, self._novelty = bundle.parts(which).located(), bundle.novelty(which)
+        parts, self._novelty = bundle.parts(which), bundle.novelty(which)
+        located = parts.located()
         if self._novelty is not None and len(self._novelty.mean) != located.output_shape[0][-1]:
             raise UserError(f"{bundle.path}: novelty-{which}.npz is another network's; fetch the bundle again")
+        self.model = parts.whole
         shape = (None, *bundle.preprocess.size, bundle.preprocess.channels)
         self._run: Any = tf.function(lambda x: located(x, training=False), input_signature=[tf.TensorSpec(shape)])
 
-    def of_files(self, paths: Sequence[str], batch: int = BATCH) -> Iterator[Answer]:
-        """One for each path, in order."""
+    def of_files(
+        self, paths: Sequence[str], batch: int = BATCH, watch: Callable[[np.ndarray, list[Answer]], None] | None = None
+    ) -> Iterator[Answer]:
+        """One for each path, in order. `watch` is given the images of every batch, and the answers to them."""
         for each in Reader(self.bundle.preprocess).batches(paths, batch):
             answers = {place: Answer(place, problem=reason) for place, reason in each.problems.items()}
-            answers |= {answer.place: answer for answer in self.of_pixels(each.pixels, each.places)}
+            of_images = self.of_pixels(each.pixels, each.places)
+            if watch is not None:
+                watch(each.pixels.numpy(), of_images)
+            answers |= {answer.place: answer for answer in of_images}
             yield from (answers[place] for place in sorted(answers))
 
     def of_pixels(self, pixels: tf.Tensor | np.ndarray, places: Sequence[int] | np.ndarray) -> list[Answer]:
@@ -95,7 +103,7 @@ class Table:
             name = self._classes[int(shown.argmax())]
             distance = "" if answer.distance is None else f"{answer.distance:.4g}"
             cells = [name if answer.sure else UNSURE, name, *(f"{value:.9g}" for value in shown), distance]
-        self._writer.writerow([*first, *cells, answer.warning, NOT_A_DEVICE])
+        self._writer.writerow([as_text(cell) for cell in (*first, *cells, answer.warning, NOT_A_DEVICE)])
 
 
 @dataclasses.dataclass
