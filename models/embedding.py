@@ -29,6 +29,12 @@ def embedding_size(model: tf.keras.Model) -> int:
     return int(_embedding(model).shape[-1])
 
 
+def classifying_layer(model: tf.keras.Model) -> tf.keras.layers.Layer:
+    """The dense layer that a classifier ends in."""
+    _embedding(model)  # it does
+    return model.output.node.layer
+
+
 def _embedding(model: tf.keras.Model) -> Any:
     # By the graph and not by the names of layers: a head's layers belong to two models, and their outputs are two.
     kinds = tf.keras.layers

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from tffapps.federated.cohort import Client, stream
     from tffapps.federated.fedavg import FedAvg
     from tffapps.federated.method import Method
-    from tffapps.federated.methods import METHODS
+    from tffapps.federated.methods import METHODS, PLAYED
     from tffapps.federated.task import Task, cross_entropy
+    from tffapps.federated.unequal import ClassBalance
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
     from tffapps.finished import with_earlier
@@ -50,8 +51,9 @@ _NAMES = {  # by the module they are from
     "federated.cohort": "Client stream",
     "federated.fedavg": "FedAvg",
     "federated.method": "Method",
-    "federated.methods": "METHODS",
+    "federated.methods": "METHODS PLAYED",
     "federated.task": "Task cross_entropy",
+    "federated.unequal": "ClassBalance",
     "figures": "Canvas curves picture",
     "finished": "with_earlier",
     "files": "as_name from_name replacing short",

@@ -86,6 +86,7 @@ class App:
     settings: tuple[type, ...]  # dataclasses whose fields become flags, beside those of Common
     profiles: dict[str, dict[str, Any]]
     methods: tuple[str, ...]
+    on_request: tuple[str, ...] = ()  # of these, those that are played only when --methods names them
     commands: tuple[str, ...] = ()  # modules with a `main(arguments)` of their own: tffapps fedstyle query …
     default_profile: str = DEMO
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from

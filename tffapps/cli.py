@@ -139,10 +139,10 @@ def _for_engine(app: App, flags: Flags, given: dict[str, Any]) -> Flags:
 
 
 def _with_methods(app: App, flags: Flags) -> Flags:
-    """The methods that are asked for, or all that the engine allows."""
+    """The methods that are asked for, or all that the engine allows and that do not wait to be asked for."""
     common = flags[Common]
     refused = (app.not_across_sites or {}) if common.across_sites else {}
-    methods = common.methods or tuple(name for name in app.methods if name not in refused)
+    methods = common.methods or tuple(name for name in app.methods if name not in {*refused, *app.on_request})
     for name in methods:
         if name not in app.methods:
             raise UserError(f"--methods {name}: unknown; choose from {', '.join(app.methods)}")

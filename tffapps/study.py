@@ -150,7 +150,7 @@ class Study:
 
     def reestimation_of(self, trial: Trial) -> Reestimation | None:
         """Built once for all trials of a task and an aggregator; None where there is nothing to re-estimate."""
-        if not trial.reestimate or not trial.method.sends_weights:
+        if not trial.reestimate or not trial.method.sends_weights or trial.method.personal:
             return None
         key = (id(trial.task), trial.aggregation.aggregator)
         if key not in self._reestimations:

@@ -1,6 +1,7 @@
 """The rounds of one run, from wherever it stands to its end: played, judged, written down."""
 
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -66,11 +67,11 @@ def train(
     done, state = _resume(run, state)
     first_kept = round_.first_kept(weights, seed)
 
-    def kept_weights(position: int) -> list[np.ndarray] | None:
-        kept = run.kept(position)
-        return None if kept is None else kept[: len(round_.layout.shapes)]
+    def trained_to(state: AnyState, number: int, last: bool) -> Trained:
+        own = functools.partial(_own_model, round_, run, state)
+        return Trained(round_.result(state), state, number, last=last, kept=own)
 
-    model = Trained(round_.result(state), state, done, last=True, kept=kept_weights)
+    model = trained_to(state, done, last=True)
     if enough and done and enough(run.rounds().iloc[-1].to_dict()):
         return model
     if 0 < done < rounds:
@@ -92,7 +93,7 @@ def train(
                 run.keep(number, position, kept())
             trained = time.perf_counter()
             engine.tell(outcome.reports, f"took part in round {number} of {rounds} of {run.folder.name}")
-            model = Trained(round_.result(state), state, number, last=number == rounds, kept=kept_weights)
+            model = trained_to(state, number, last=number == rounds)
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
@@ -107,6 +108,10 @@ def train(
             if enough and enough(metrics):
                 break
     return model
+
+
+def _own_model(round_: Round, run: Run, state: AnyState, position: int) -> list[np.ndarray] | None:
+    return round_.own_model(state, run.kept(position))
 
 
 def _is_lowest(value: float, run: Run, metric: str) -> bool:

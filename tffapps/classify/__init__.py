@@ -8,7 +8,19 @@ import dataclasses
 from typing import Any
 
 from models.names import HEADS, PRETRAINED_SIZE, RANDOM_SIZE
-from tffapps import DEMO_NETWORK, METHODS, MODEL, MODEL_HELP, Aggregation, App, CutSettings, Flags, setting
+from tffapps import (
+    DEMO_NETWORK,
+    METHODS,
+    MODEL,
+    MODEL_HELP,
+    PLAYED,
+    Aggregation,
+    App,
+    ClassBalance,
+    CutSettings,
+    Flags,
+    setting,
+)
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
@@ -73,9 +85,10 @@ APP = App(
     package=__name__,
     summary="federated classification of any images",
     description="Federated classification of any labelled folder of images.",
-    settings=(ClassifySettings, CutSettings, Aggregation, *METHODS.values()),
+    settings=(ClassifySettings, CutSettings, ClassBalance, Aggregation, *METHODS.values()),
     profiles=PROFILES,
     methods=(*METHODS, *REFERENCES),
+    on_request=tuple(name for name in METHODS if name not in PLAYED),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
 )

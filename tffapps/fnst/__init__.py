@@ -24,6 +24,7 @@ from tffapps import (
     MODEL_HELP,
     Aggregation,
     App,
+    ClassBalance,
     Common,
     CutSettings,
     FedAvg,
@@ -218,7 +219,7 @@ APP = App(
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
     settings=(
         FnstSettings, CutSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
-        AttackSettings, Aggregation, FedAvg,
+        AttackSettings, ClassBalance, Aggregation, FedAvg,
     ),
     profiles=PROFILES,
     methods=METHODS,

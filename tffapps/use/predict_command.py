@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
             table.add([paths[answer.place]], answer)
             tally.add(answer)
             if answer.problem:
-                print(f"left out: {paths[answer.place]}: {answer.problem}", file=sys.stderr)
+                print(UserError(f"left out: {paths[answer.place]}: {answer.problem}"), file=sys.stderr)  # one line
         sheets.finish()
     drawn = f"; sheets: {', '.join(map(str, sheets.paths))}" if sheets.paths else ""
     print(tally.told + (f"; table: {options.out}" if options.out else "") + drawn, file=sys.stderr)
