@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tffapps.finished import with_earlier
     from tffapps.home import cache_folder, data_folder
     from tffapps.inputs import PLAIN, Inputs, engine_options
-    from tffapps.network import DEMO_NETWORK, CutSettings, Network
+    from tffapps.network import DEMO_NETWORK, MODEL, MODEL_HELP, CutSettings, Network
     from tffapps.results import over_seeds, with_paper, write_table
     from tffapps.runs import key_of, name_of
     from tffapps.settings import Flags, setting
@@ -59,7 +59,7 @@ _NAMES = {  # by the module they are from
     "files": "as_name from_name replacing short",
     "home": "cache_folder data_folder",
     "inputs": "Inputs PLAIN engine_options",
-    "network": "DEMO_NETWORK CutSettings Network",
+    "network": "DEMO_NETWORK MODEL MODEL_HELP CutSettings Network",
     "results": "over_seeds with_paper write_table",
     "runs": "key_of name_of",
     "settings": "Flags setting",

@@ -63,7 +63,7 @@ class Classifier:
         """A dataset of rows in a view; `epochs`, `seed` and `shuffle` as `Inputs.batches` has them."""
         return self.inputs.batches(list(rows.path), self._pool.codes(rows), view, batch=self._batch, **options)
 
-    def recipe(self, training: Mapping[str, pd.DataFrame], steps: Sequence[Step] = ()) -> Recipe:
+    def recipe(self, training: Mapping[str, pd.DataFrame], steps: Sequence[Step] = ()) -> Recipe | None:
         """Of the bundle of a run that trains on these rows; `steps` is what was done to all images beforehand."""
         here = not self._pool.at_sites
         paths = [path for rows in training.values() for path in rows.path] if here else []

@@ -43,9 +43,12 @@ def key_of(key: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:8]
 
 
+_DASHES = str.maketrans(" /:", "---")
+
+
 def name_of(*parts: str) -> str:
     """The readable part of a folder's name; empty parts are left out."""
-    return "-".join(part for part in parts if part).replace(" ", "-").replace("/", "-")
+    return "-".join(part for part in parts if part).translate(_DASHES)
 
 
 class Run:
@@ -104,7 +107,9 @@ class Run:
         self._thin(1)
 
     def summary(self) -> dict[str, Any]:
-        return self._object("finished.json")
+        content = self._object("finished.json")
+        self._verify(self.folder / "finished.json", content)
+        return {name: value for name, value in content.items() if name not in (FILES, CHECKSUM)}
 
     def settings(self) -> dict[str, Any]:
         """Its key, and what is written down beside it."""
@@ -118,8 +123,7 @@ class Run:
             content = None
         if not isinstance(content, dict):
             raise _damaged(path)
-        self._verify(path, content)
-        return {name: value for name, value in content.items() if name not in (FILES, CHECKSUM)}
+        return content
 
     def _verify(self, path: pathlib.Path, content: dict[str, Any]) -> None:
         """A UserError names the first record that is not as it was when the run ended."""

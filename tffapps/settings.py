@@ -12,6 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from models.names import is_own
 from tffapps.errors import UserError
 
 LARGEST = 2**31 - 1  # of whole numbers: what every tensor and every random generator can hold
@@ -24,11 +25,12 @@ def setting(
 ) -> Any:
     """A dataclass field with its meaning (and where its value comes from) beside it.
 
-    `choices`, `least` and `most` (may be reached), `above` and `below` (may not) limit its values; `metavar` is for the
-    help. `flag=False` keeps it off the command line: an application works it out. `in_key=False`: it changes no number
-    of a run that is not told apart otherwise (by the fingerprint of the images, a label, the weights' hash).
-    `in_key=CHANGED`: it is in the key unless it has its default, so that runs from before there was such a setting keep
-    theirs. `alias` is the flag's name in the version before, and `alias_values` what its values are called now.
+    `choices`, `least` and `most` (may be reached), `above` and `below` (may not) limit its values; `own=True`: beside
+    its choices it takes MODULE:FUNCTION, code of the user's; `metavar` is for the help. `flag=False` keeps it off the
+    command line: an application works it out. `in_key=False`: it changes no number of a run that is not told apart
+    otherwise (by the fingerprint of the images, a label, the weights' hash). `in_key=CHANGED`: it is in the key unless
+    it has its default, so that runs from before there was such a setting keep theirs. `alias` is the flag's name in the
+    version before, and `alias_values` what its values are called now.
     """
     metadata = {"help": meaning, "flag": flag, "in_key": in_key, "alias": alias, **limits}
     return dataclasses.field(default=default, metadata=metadata)
@@ -110,8 +112,9 @@ def _check_one(setting: Setting, value: Any) -> Any:
         value = float(value)
     if type(value) is not kind:
         raise UserError(f"{flag} {value}: expected a value of type {kind.__name__}")
-    if limits.get("choices") and value not in limits["choices"]:
-        raise UserError(f"{flag} {value}: choose one of {', '.join(map(str, limits['choices']))}")
+    if limits.get("choices") and value not in limits["choices"] and not names_own_code(setting, value):
+        also = ", or MODULE:FUNCTION, one of your own" if limits.get("own") else ""
+        raise UserError(f"{flag} {value}: choose one of {', '.join(map(str, limits['choices']))}{also}")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{flag} {value}: must be a finite number")
     if "least" in limits and value < limits["least"]:
@@ -123,6 +126,11 @@ def _check_one(setting: Setting, value: Any) -> Any:
     if "below" in limits and value >= limits["below"]:
         raise UserError(f"{flag} {value}: must be less than {limits['below']}")
     return value
+
+
+def names_own_code(setting: Setting, value: Any) -> bool:
+    """Whether a value is MODULE:FUNCTION, where the setting takes such."""
+    return bool(setting.limits.get("own")) and isinstance(value, str) and is_own(value)
 
 
 def key_values(settings: Any) -> dict[str, Any]:

@@ -128,8 +128,8 @@ class Study:
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
-            tensorboard=self.common.tensorboard, server_data=trial.server_data, enough=trial.enough,
-            seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
+            tensorboard=self.common.tensorboard, mlflow=self.common.mlflow, server_data=trial.server_data,
+            enough=trial.enough, seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
         )  # fmt: skip
 
     def _store(self, run: Run, trial: Trial, trained: Trained) -> None:

@@ -128,6 +128,7 @@ class Trials:
         alone = method in REFERENCES
         aggregation = Aggregation() if alone else self._flags[Aggregation]
         first = sorted(self._pool.clients).index(site) if method == "separate" else 0
+        personal = not alone and METHODS[method].personal
         return Trial(
             labels={
                 "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
@@ -139,14 +140,14 @@ class Trials:
             clients=lambda: self._classifier.clients(training, self._tested, seed, self._settings.epochs, first),
             initial=self._classifier.inputs.initial(seed),
             rounds=self._settings.rounds,
-            evaluator=self._evaluator(seed, personal=not alone and METHODS[method].personal),
+            evaluator=self._evaluator(seed, personal),
             settings=[self._settings, *self._classifier.balance_settings],
             data={"images": self._pool.key},
             size=len(training),
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
-            bundle=self._classifier.recipe(training),
+            bundle=None if personal else self._classifier.recipe(training),  # its global model serves nobody
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 

@@ -14,10 +14,10 @@ import math
 import pathlib
 from typing import Any
 
-from models.names import HEADS, NAMES
+from models.names import HEADS
 from preprocessing.stain_settings import METHODS as SEPARATIONS
 from preprocessing.stain_settings import StainSettings
-from tffapps import DEMO_NETWORK, Aggregation, App, ClassBalance, Common, CutSettings, Flags, setting
+from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, ClassBalance, Common, CutSettings, Flags, setting
 from tffapps import METHODS as ALL_METHODS
 from tffapps.federated.method import SCHEDULES
 
@@ -34,7 +34,7 @@ LEARNING_SEED = 0  # of the stain model and of CCST's decoder: one of each serve
 class ClassifierSettings:
     """The classifier and its training: of every run but those of stain models and of CCST's decoder."""
 
-    model: str = setting("densenet121", "classifier (paper)", choices=NAMES)
+    model: str = setting("densenet121", f"classifier: {MODEL_HELP} (paper)", **MODEL)
     size: int = setting(96, "images are resized to this many pixels on a side", least=8)
     head: str = setting(
         "auto",
