@@ -43,9 +43,12 @@ def key_of(key: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:8]
 
 
+_DASHES = str.maketrans(" /:", "---")
+
+
 def name_of(*parts: str) -> str:
     """The readable part of a folder's name; empty parts are left out."""
-    return "-".join(part for part in parts if part).replace(" ", "-").replace("/", "-")
+    return "-".join(part for part in parts if part).translate(_DASHES)
 
 
 class Run:
@@ -104,7 +107,14 @@ class Run:
         self._thin(1)
 
     def summary(self) -> dict[str, Any]:
-        path = self.folder / "finished.json"
+        return self._object("finished.json")
+
+    def settings(self) -> dict[str, Any]:
+        """Its key, and what is written down beside it."""
+        return self._object("settings.json")
+
+    def _object(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
         try:
             content = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError):

@@ -7,9 +7,11 @@ import pandas as pd
 from tffapps import (
     METHODS,
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
+    Evaluator,
     Flags,
     Metrics,
     Network,
@@ -29,6 +31,7 @@ from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, claims,
 from tffapps.data import labelled
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification, evidence
+from tffapps.evaluation.personal import PersonalEvaluator
 
 FEDERATION, ALL_DATA = "federation", "all data"
 
@@ -47,16 +50,23 @@ def run(flags: Flags) -> None:
     records = with_earlier(APP, flags, played, pool.key)
     what_ran = {
         "data": pool.name, "profile": flags.profile, "weights": trials.weights,
-        "model": flags[ClassifySettings].model,
+        "model": flags[ClassifySettings].model, **trials.balance,
     }  # fmt: skip
-    entries = [record.entry() for record in records]
-    summary = evidence.table(entries, ["method", "site", "aggregator", "rounds"], METRICS, worst=claims.METRIC)
+    entries = [record.entry(personal=_personal(record)) for record in records]
+    by = ["method", "site", "aggregator", "rounds", "personal"]
+    summary = evidence.table(entries, by, METRICS, worst=claims.METRIC, mean_client=True)
     write_table(folder / "comparison.csv", summary, **what_ran)
     write_table(folder / "claims.csv", evidence.claims(entries, claims.CLAIMS), **what_ran)
     curves(folder / "accuracy.png", pd.concat(map(_curve, records)), "accuracy", f"{pool.name}, {what_ran['model']}")
     shown = ["method", "site", "accuracy", "macro_f1", "macro_f1_low", "macro_f1_high", "images", "seeds"]
     print(summary[shown].to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
+
+
+def _personal(record: Record) -> str:
+    """Which models the table judges: clients' own, each on its own images, or the one that all have."""
+    method = METHODS.get(record["method"])
+    return "yes" if method is not None and method.personal else "no"
 
 
 def _curve(record: Record) -> pd.DataFrame:
@@ -75,18 +85,31 @@ class Trials:
             study.flags[CutSettings],
         )  # fmt: skip
         self._classifier = Classifier(
-            study, pool, network, batch=settings.batch, augment=settings.augment, stored_views=settings.stored_views
+            study,
+            pool,
+            network,
+            batch=settings.batch,
+            augment=settings.augment,
+            stored_views=settings.stored_views,
+            balance=study.flags[ClassBalance],
         )
         self._tested = pool.part("test")
         self._classifier.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):
             self._common.check_clients(len(pool.clients))
-        self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
+        self._evaluators: dict[tuple[int, bool], Evaluator] = {}  # by seed, where each seed has features of its own
 
     @property
     def weights(self) -> str:
         """What tables call the first weights."""
         return self._classifier.inputs.weights
+
+    @property
+    def balance(self) -> dict[str, str]:
+        """What tables say of loss and sampling, where they are not the usual ones."""
+        return {
+            name: getattr(each, name) for each in self._classifier.balance_settings for name in ("loss", "sampling")
+        }
 
     def all(self) -> Iterator[Trial]:
         """Every method on every seed; `separate` is a trial for each client."""
@@ -116,22 +139,30 @@ class Trials:
             clients=lambda: self._classifier.clients(training, self._tested, seed, self._settings.epochs, first),
             initial=self._classifier.inputs.initial(seed),
             rounds=self._settings.rounds,
-            evaluator=self._evaluator(seed),
-            settings=[self._settings],
+            evaluator=self._evaluator(seed, personal=not alone and METHODS[method].personal),
+            settings=[self._settings, *self._classifier.balance_settings],
             data={"images": self._pool.key},
             size=len(training),
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training),
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 
-    def _evaluator(self, seed: int) -> PredictionEvaluator:
-        key = seed if self._classifier.inputs.on_features else 0
+    def _evaluator(self, seed: int, personal: bool) -> Evaluator:
+        key = (seed if self._classifier.inputs.on_features else 0), personal
         if key not in self._evaluators:
-            tested = self._classifier.test_images(self._tested)
-            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS, self._pool.classes)
+            self._evaluators[key] = self._new_evaluator(personal)
         return self._evaluators[key]
+
+    def _new_evaluator(self, personal: bool) -> Evaluator:
+        images = self._classifier.test_images
+        if not personal:
+            return PredictionEvaluator({"": images(self._tested)}, _scores, METRICS, self._pool.classes)
+        of_clients = {client: self._pool.part("test", client) for client in sorted(self._pool.clients)}
+        parts = {client: images(rows) if len(rows) else None for client, rows in of_clients.items()}
+        return PersonalEvaluator(parts, _scores, METRICS, self._pool.classes)
 
 
 def _scores(predictions: Predictions) -> Metrics:

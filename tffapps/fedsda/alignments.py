@@ -20,6 +20,8 @@ from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import Fold
 from tffapps.fedsda.diffusion import StainModels
 from tffapps.fedsda.placement import Placement
+from tffapps.use.steps import Amplitude as AmplitudeStep
+from tffapps.use.steps import Step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Aligned:
     train: pd.DataFrame  # beside the usual columns `source`, the original's path
     test: pd.DataFrame
     key: str  # changes with any image
+    steps: tuple[Step, ...] = ()  # what was done to the test images, and has to be done to any other
 
 
 class Alignment(Protocol):
@@ -108,6 +111,7 @@ class AmplitudeAlignment:
                 train.assign(path=_normalised(train.path, mean, key)),
                 fold.test.assign(path=_normalised(fold.test.path, mean, key), source=fold.test.path),
                 key,
+                (AmplitudeStep(mean),),
             )
         except ValueError as error:
             raise UserError(f"--sides amp-norm: {error}") from error

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from tffapps import (
     METHODS,
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
@@ -124,7 +125,9 @@ class Classifiers:
             self._settings.model, self._settings.size, 3, self._settings.head, study.common.weights,
             study.flags[CutSettings],
         )  # fmt: skip
-        self._classifier = Classifier(study, pool, network, batch=self._settings.batch)
+        self._classifier = Classifier(
+            study, pool, network, batch=self._settings.batch, balance=study.flags[ClassBalance]
+        )
         self.inputs = self._classifier.inputs
 
     def trials(self, fold: Fold) -> Iterator[Trial]:
@@ -161,12 +164,13 @@ class Classifiers:
                 self._pool.classes,
                 headline="auroc",
             ),
-            settings=[self._settings, *self._alignments[side].settings],
+            settings=[self._settings, *self._classifier.balance_settings, *self._alignments[side].settings],
             data={"images": self._pool.key, "made": aligned.key},
             size=len(fold.clients),
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training, aligned.steps),
             trained=subjects_in(aligned.train),
         )
 

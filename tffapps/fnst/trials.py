@@ -8,6 +8,7 @@ import pandas as pd
 
 from tffapps import (
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
@@ -116,7 +117,9 @@ class Trials:
         network = Network(
             settings.model, settings.size, 3, settings.head, study.common.weights, study.flags[CutSettings]
         )
-        self._classifier = Classifier(study, pool, network, batch=settings.batch, made=True)
+        self._classifier = Classifier(
+            study, pool, network, batch=settings.batch, made=True, balance=study.flags[ClassBalance]
+        )
         self.inputs = self._classifier.inputs
         self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
         self.made: dict[tuple[str, int], Made] = {}  # augmentation and seed → what clients made
@@ -178,12 +181,13 @@ class Trials:
             initial=self.inputs.initial(seed),
             rounds=schedule.rounds,
             evaluator=self._evaluator(seed),
-            settings=settings,
+            settings=[*settings, *self._classifier.balance_settings],
             data={"images": self._pool.key, **(made_key or {})},
             size=len(training),
             aggregation=Aggregation() if alone else self._flags[Aggregation],
             min_clients=1 if alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training),
             trained=_trained(training),
         )
 
