@@ -41,6 +41,24 @@ class Common:
         1, "a round with fewer good updates is played once more, then the run stops", least=1, in_key=False
     )
     tensorboard: bool = setting(False, "write TensorBoard logs into the run folders", in_key=False)
+    splits: int = setting(
+        0, "folds of a cross-validation by subject; 0: train and test as the data says", least=0, most=100, in_key=False
+    )
+    repeats: int = setting(1, "cross-validations, each with another shuffle", least=1, most=100, in_key=False)
+    only_splits: tuple[str, ...] = setting((), "of the splits these alone", metavar="r0f0,r0f1", in_key=False)
+    group: str = setting(
+        "auto",
+        "what is never divided: subjects, or near-duplicates; auto: subjects if the data has them",
+        choices=("auto", "subject", "image", "duplicates"),
+        in_key=False,
+    )
+    val_share: float = setting(
+        0.2,
+        "of the training subjects, for validation, where the data has none of its own",
+        least=0,
+        below=1,
+        in_key=False,
+    )
 
     @property
     def across_sites(self) -> bool:
