@@ -51,7 +51,7 @@ def test_a_model_whose_statistics_lag_is_right_after_one_round(average_from, lag
             final = train(
                 run, round_, start, clients, rounds=1, engine=engine, evaluate=evaluate, chosen_by="error",
                 reestimation=reestimation,
-            )  # fmt: skip
+            ).weights  # fmt: skip
             rows[name] = run.rounds().iloc[0]
             found[name] = final
             count = len(start)
@@ -84,7 +84,7 @@ def test_interrupted_and_resumed_it_ends_the_same(tiny_task, tiny_weights, tmp_p
             final = train(
                 run, round_, tiny_weights, CLIENTS, rounds=ROUNDS, engine=engine, evaluate=evaluate,
                 reestimation=reestimation,
-            )  # fmt: skip
+            ).weights  # fmt: skip
             return final, run.rounds().drop(columns=list(MEASURED_COLUMNS))
 
     expected, record = run_once(tmp_path / "whole")

@@ -41,7 +41,7 @@ def run_once(folder, round_, weights, evaluate=lambda weights, number: {"accurac
         final = train(
             run, round_, weights, CLIENTS, rounds=ROUNDS, engine=engine,
             evaluate=lambda trained: evaluate(trained.weights, len(run.rounds()) + 1),
-        )  # fmt: skip
+        ).weights  # fmt: skip
         return final, run.rounds().drop(columns=list(MEASURED_COLUMNS))
 
 

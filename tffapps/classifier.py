@@ -52,7 +52,10 @@ class Classifier:
 
     def test_images(self, rows: pd.DataFrame) -> TestImages:
         once = functools.partial(self.batches, shuffle=False)
-        return TestImages(self._engine, self.inputs.model, self.inputs.spec, rows, once)
+        return TestImages(self._engine, self.inputs.model, self.inputs.spec, rows, once, exact=self._exact)
+
+    def _exact(self, rows: pd.DataFrame) -> Any:
+        return self.inputs.exact(list(rows.path), self._pool.codes(rows), batch=self._batch)
 
     def clients(
         self, training: Mapping[str, pd.DataFrame], tested: pd.DataFrame, seed: int, epochs: int, first: int = 0

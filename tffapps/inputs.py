@@ -81,6 +81,7 @@ class Inputs:
         self.weights = ""  # how tables call the initial weights
         self._base_name = ""
         self._files: dict[tuple[str, str, str], str] = {}  # base, view, image -> features
+        self._exact: dict[tuple[str, str], np.ndarray] = {}  # base, image -> what was asked for last, in full precision
 
     @property
     def described(self) -> dict[str, Any]:
@@ -126,6 +127,25 @@ class Inputs:
         if augment is None and self._hold(paths, read):
             return pipeline.from_arrays(np.stack([self._held[path] for path in paths]), labels, **options)
         return pipeline.of_files(paths, labels, read, augment=augment, **options)
+
+    def exact(self, paths: Sequence[str], labels: Sequence[int] | np.ndarray, *, batch: int) -> tf.data.Dataset:
+        """Plain images in order, for `model`, in single precision throughout: nothing is read from stored features."""
+        images_of = pipeline.of_files(paths, labels, self._image_reader, batch=batch, shuffle=False)
+        if not self.on_features:
+            return images_of
+        most = _HELD // (4 * math.prod(self.model.input_shape[1:]))
+        keys = [(self._base_name, path) for path in paths]
+        if len(keys) > most:  # worked out as they are asked for
+            base = self._network.base
+            return images_of.map(lambda pixels, codes: (base(pixels, training=False), codes))
+        if not all(key in self._exact for key in keys):
+            self._exact = dict(zip(keys, np.concatenate([self._base(pixels) for pixels, _ in images_of])))
+        return pipeline.from_arrays(
+            np.stack([self._exact[key] for key in keys]), labels, batch=batch, shuffle=False
+        )  # fmt: skip
+
+    def _base(self, pixels: tf.Tensor) -> np.ndarray:
+        return np.asarray(self._network.base(pixels, training=False))
 
     def augments(self, view: str) -> bool:
         return self._resolved(view)[1] is not None

@@ -7,6 +7,7 @@
         checkpoint-R.npz  the state after round R; the last two are kept
         kept-R-C.npz      what client C keeps for itself after round R, where the method has clients keep anything;
                           kept as long as a checkpoint may need it. Instead of a client, "best": the best weights
+        predictions.csv   one row an image, of the models that the run ends with (`evaluation.stored`)
         finished.json     there when the run is complete; of the checkpoints only the last is left then
 
 A row, and what clients keep, is written before the checkpoint of its round. On reopening, the newest checkpoint that

@@ -14,7 +14,8 @@ from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
-from tffapps.evaluation.evaluator import Evaluator, Metrics
+from tffapps.evaluation import stored
+from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
@@ -103,19 +104,27 @@ class Study:
         if folder_name not in self._records:  # else this command has played it already
             with Run(self.folder, trial.name, key, self._about(trial), self.flags.fresh) as run:
                 if not run.finished:
-                    self._train(run, trial)
+                    self._store(run, trial, self._train(run, trial))
                     run.finish(self._summary(run, trial))
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
 
-    def _train(self, run: Run, trial: Trial) -> None:
-        train(
+    def _train(self, run: Run, trial: Trial) -> Trained:
+        return train(
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
             tensorboard=self.common.tensorboard, server_data=trial.server_data, enough=trial.enough,
             seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
         )  # fmt: skip
+
+    def _store(self, run: Run, trial: Trial, trained: Trained) -> None:
+        """Predictions of the model that the run ends with, and of the one that validation chose."""
+        predicted = {stored.LAST: trial.evaluator.predicted(trained)}
+        best = run.kept(BEST) if trial.evaluator.chosen_by else None
+        if best is not None:
+            predicted[stored.CHOSEN] = trial.evaluator.predicted(dataclasses.replace(trained, weights=best))
+        stored.write(run.folder, predicted)
 
     def round_of(self, trial: Trial) -> Round:
         """Built once for all trials that differ in nothing it depends on."""

@@ -40,8 +40,8 @@ def train(
     enough: Callable[[Metrics], bool] | None = None,
     seed: int = 0,
     reestimation: Reestimation | None = None,
-) -> list[np.ndarray]:
-    """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the final weights.
+) -> Trained:
+    """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the federation at its end.
 
     Args:
       run: where the record and the checkpoints are.
@@ -63,14 +63,16 @@ def train(
     state = round_.start(weights, seed)
     done, state = _resume(run, state)
     first_kept = round_.first_kept(weights, seed)
-    if enough and done and enough(run.rounds().iloc[-1].to_dict()):
-        return round_.result(state)
-    if 0 < done < rounds:
-        print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
 
     def kept_weights(position: int) -> list[np.ndarray] | None:
         kept = run.kept(position)
         return None if kept is None else kept[: len(round_.layout.shapes)]
+
+    model = Trained(round_.result(state), state, done, last=True, kept=kept_weights)
+    if enough and done and enough(run.rounds().iloc[-1].to_dict()):
+        return model
+    if 0 < done < rounds:
+        print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
 
     with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
         for number in range(done + 1, rounds + 1):
@@ -102,7 +104,7 @@ def train(
             progress.step(_note(row, headline, outcome))
             if enough and enough(metrics):
                 break
-    return round_.result(state)
+    return model
 
 
 def _is_lowest(value: float, run: Run, metric: str) -> bool:

@@ -10,9 +10,11 @@ from scipy import stats
 from sklearn import metrics
 
 from tests.evaluation.simulated import TRUE, pair, splits
-from tffapps.evaluation import subjects
+from tffapps.evaluation import classification, subjects
 from tffapps.evaluation.intervals import METHODS, interval, interval_of_runs, limits
-from tffapps.evaluation.subjects import COUNTED, Run
+from tffapps.evaluation.metrics import NAMED
+from tffapps.evaluation.paired import compare
+from tffapps.evaluation.subjects import Run
 
 PLAIN = {  # the same metrics, of whole rows
     "accuracy": lambda labels, probabilities: metrics.accuracy_score(labels, probabilities.argmax(1)),
@@ -27,14 +29,43 @@ def hits(*right: bool, **more) -> Run:
     return Run(np.zeros(len(right), int), np.eye(2)[[int(not each) for each in right]], np.arange(len(right)), **more)
 
 
-def test_counts_of_each_subject():
+def test_sums_of_each_subject():
     labels, predicted = np.array([0, 1, 1, 2]), np.array([0, 1, 0, 0])
-    counts = subjects.counts_of(labels, np.eye(3)[predicted], np.array([0, 0, 1, 1]), 2)
-    assert counts.tolist() == [[[1, 1, 0], [1, 1, 0], [1, 1, 0]], [[0, 0, 0], [0, 1, 1], [2, 0, 0]]]
-    assert COUNTED["accuracy"](counts).tolist() == [1, 0]
+    run = Run(labels, np.eye(3)[predicted], np.array([0, 0, 1, 1]))
+    sums = subjects.sums_of(NAMED["macro_f1"], run, np.array([0, 0, 1, 1]), 2)
+    assert sums.tolist() == [[1, 1, 0, 1, 1, 0, 1, 1, 0], [0, 0, 0, 0, 1, 1, 2, 0, 0]]
+    assert NAMED["accuracy"].of(sums).tolist() == [1, 0]
     # together F1 2/4, 2/3 and 0; the first subject has no image of class 2, so that it has two classes
-    assert COUNTED["macro_f1"](counts.sum(0)) == pytest.approx((1 / 2 + 2 / 3) / 3)
-    assert COUNTED["macro_f1"](counts).tolist() == [1, 0]
+    assert NAMED["macro_f1"].of(sums.sum(0)) == pytest.approx((1 / 2 + 2 / 3) / 3)
+    assert NAMED["macro_f1"].of(sums).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("ties", [False, True])
+def test_every_metric_is_that_of_the_images_drawn(classes, ties):
+    """A weight of 2 is the image twice, one of 0 is no image; scikit-learn's numbers, by way of `scores`."""
+    random = np.random.default_rng(classes)
+    labels = random.integers(classes, size=60)
+    probabilities = random.dirichlet(np.ones(classes), 60)
+    if ties:
+        probabilities = np.round(probabilities, 1)
+    run = Run(labels, probabilities, np.arange(60))
+    weights = random.integers(3, size=(3, 60)).astype(float)
+    for name in classification.SCORES:
+        found = subjects.Scores([run], name).each(weights)[:, 0]
+        drawn = [np.repeat(np.arange(60), weight.astype(int)) for weight in weights]
+        wanted = [classification.scores(labels[rows], probabilities[rows])[name] for rows in drawn]
+        assert found == pytest.approx(wanted), name
+
+
+def test_two_judges_of_an_image_are_one_image():
+    """Both right on the first, one of two on the second: 3/4, and no less uncertain than two images."""
+    images, judged = np.array(["a", "b", "a", "b"]), np.array([0, 0, 0, 1])
+    run = Run(np.zeros(4, int), np.eye(2)[judged], images, images)
+    once = Run(np.zeros(2, int), np.eye(2)[[0, 1]], images[:2], images[:2])
+    found = interval_of_runs([run], "accuracy")
+    assert (found.estimate, found.subjects, found.low, found.high) == (0.75, 2, 0.5, 1)
+    assert compare([run], [once], "accuracy").difference == 0.25
 
 
 def test_two_subjects_by_hand():
@@ -52,7 +83,7 @@ def test_all_images_of_a_subject_are_drawn_together():
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("metric", COUNTED)
+@pytest.mark.parametrize("metric", TRUE)
 def test_counts_and_rows_give_the_same(metric, method):
     random = np.random.default_rng(1)
     runs, _ = splits(random, *pair(random, 30), count=2)
@@ -124,7 +155,7 @@ def test_draws_without_a_class_are_left_out():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="1 subject"):
         interval(np.array([0, 0]), np.eye(2), np.array([5, 5]), "accuracy")
-    with pytest.raises(ValueError, match="'f2': expected one of accuracy, macro_f1"):
+    with pytest.raises(ValueError, match="'f2': expected one of accuracy, precision"):
         interval(np.array([0, 0]), np.eye(2), np.arange(2), "f2")
     with pytest.raises(ValueError, match="'basic': expected one of percentile, bca"):
         interval(np.array([0, 0]), np.eye(2), np.arange(2), "accuracy", method="basic")
@@ -136,7 +167,7 @@ def test_what_is_refused():
         Run(np.array([0, 1]), np.eye(2) * np.nan, np.arange(2))
 
 
-@pytest.mark.parametrize("metric", COUNTED)
+@pytest.mark.parametrize("metric", TRUE)
 def test_many_images_take_no_time(metric):
     random = np.random.default_rng(0)
     labels, probabilities = random.integers(10, size=10_000), random.random((10_000, 10))
@@ -157,7 +188,7 @@ def covered(metric: str, count: int, *, several: bool, method: str = "percentile
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one split", "five splits"])
-@pytest.mark.parametrize("metric", COUNTED)
+@pytest.mark.parametrize("metric", TRUE)
 def test_intervals_cover_the_truth_in_a_few(metric, several):
     assert 0.90 <= covered(metric, 200, several=several) <= 0.99  # 95 % within three standard errors
 
@@ -175,6 +206,6 @@ def test_drawing_images_would_not_cover():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("several", [False, True], ids=["one split", "five splits"])
-@pytest.mark.parametrize("metric", COUNTED)
+@pytest.mark.parametrize("metric", TRUE)
 def test_intervals_cover_the_truth(metric, several, method):
     assert 0.93 <= covered(metric, 1000, several=several, method=method) <= 0.97

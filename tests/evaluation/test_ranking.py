@@ -67,7 +67,7 @@ def test_scores_by_client():
     assert f1.tolist() == pytest.approx([1, 1 / 3])
     own = per_client(labels, np.eye(2)[predicted], owners, clients, lambda labels, _: float(len(labels)))["score"]
     assert own.tolist() == [3, 2]
-    with pytest.raises(ValueError, match="metric 'f2': expected one of accuracy, macro_f1"):
+    with pytest.raises(ValueError, match="metric 'f2': expected one of accuracy, precision"):
         per_client(labels, np.eye(2)[predicted], owners, clients, "f2")
 
 

@@ -143,7 +143,7 @@ def test_a_run_that_was_killed_goes_on_with_its_noise(tmp_path):
             return {}
 
         with open_engine("in-process") as engine, Run(tmp_path, name, {}) as run:
-            return train(run, round_, start, clients, rounds=3, evaluate=evaluate, engine=engine, seed=seed)
+            return train(run, round_, start, clients, rounds=3, evaluate=evaluate, engine=engine, seed=seed).weights
 
     expected = trained("whole", 1)
     for killed_in in (1, 2, 3):

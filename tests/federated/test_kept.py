@@ -224,7 +224,7 @@ def run_once(folder, evaluate=lambda values, number: {}):
         final = train(
             run, round_, START, CLIENTS, rounds=4, engine=engine, seed=5,
             evaluate=lambda trained: evaluate(trained.weights, len(run.rounds()) + 1),
-        )  # fmt: skip
+        ).weights  # fmt: skip
         columns = [name for name in run.rounds().columns if name not in MEASURED_COLUMNS]
         files = sorted(path.name for path in run.folder.glob("kept-*"))
         return final, run.rounds()[columns], [run.kept(position) for position in (0, 1)], files

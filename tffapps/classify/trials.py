@@ -126,7 +126,7 @@ class Trials:
         key = seed if self._classifier.inputs.on_features else 0
         if key not in self._evaluators:
             tested = self._classifier.test_images(self._tested)
-            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS)
+            self._evaluators[key] = PredictionEvaluator({"": tested}, _scores, METRICS, self._pool.classes)
         return self._evaluators[key]
 
 

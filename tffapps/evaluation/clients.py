@@ -1,12 +1,11 @@
 """A score client by client: a mean over all images hides whom a model fails."""
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from tffapps.evaluation.subjects import COUNTED, Metric, check_metric, counts_of
+from tffapps.evaluation.subjects import Metric, named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +28,7 @@ def per_client(
     metric: Metric,
 ) -> pd.DataFrame:
     """client, images, subjects and score, one row a client in the order of their names."""
-    function = _function(metric)
+    function = named(metric)
     rows = []
     for client in np.unique(clients):
         own = np.asarray(clients) == client
@@ -52,13 +51,3 @@ def spread(table: pd.DataFrame) -> Spread:
     score = defined["score"].to_numpy()
     worst = str(defined["client"].iloc[int(score.argmin())])
     return Spread(len(score), float(score.mean()), float(score.std()), worst, float(score.min()), float(score.max()))
-
-
-def _function(metric: Metric) -> Callable[[np.ndarray, np.ndarray], float]:
-    check_metric(metric)
-    if not isinstance(metric, str):
-        return metric
-    of_counts = COUNTED[metric]
-    return lambda labels, probabilities: float(
-        of_counts(counts_of(labels, probabilities, np.zeros(len(labels), np.int64), 1)[0])
-    )

@@ -2,14 +2,17 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 
+from tffapps.evaluation import identities, stored
 from tffapps.evaluation.predictions import Predictions, TestImages
 
 Metrics = dict[str, float]
+PARTS = {"": stored.TEST, "val_": stored.VALIDATION}  # by the prefix of their metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +40,12 @@ class Evaluator(Protocol):
     def evaluate(self, trained: Trained) -> Metrics:
         """The row of a round."""
 
+    def predicted(self, trained: Trained) -> pd.DataFrame:
+        """What a finished run stores: one row an image, as `evaluation.stored` describes, without the model's name.
+
+        Empty for what predicts nothing of images.
+        """
+
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         """What a finished run says of itself: of the chosen round's row, and its weights."""
 
@@ -49,12 +58,14 @@ class PredictionEvaluator:
       parts: what is predicted, by the prefix of its metrics: "" for the test images.
       scores: the metrics of predictions.
       metrics: names of those in the summary, which are NaN in a round in which predictions could not be had.
+      classes: their names, in the order of the probabilities.
       headline: the one that is shown.
     """
 
     parts: Mapping[str, TestImages]
     scores: Callable[[Predictions], Metrics]
     metrics: tuple[str, ...]
+    classes: Sequence[str]
     headline: str = "accuracy"
     chosen_by: str = ""
 
@@ -70,8 +81,27 @@ class PredictionEvaluator:
             metrics |= {prefix + name: value for name, value in values.items()}
         return metrics
 
+    def predicted(self, trained: Trained) -> pd.DataFrame:
+        return pd.concat(
+            [
+                rows_of(part.predict_exactly(trained.weights), self.classes).assign(part=PARTS[prefix])
+                for prefix, part in self.parts.items()
+            ],
+            ignore_index=True,
+        )
+
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         return {metric: float(row[metric]) for metric in self.metrics}
+
+
+def rows_of(predictions: Predictions, classes: Sequence[str], judge: str = "") -> pd.DataFrame:
+    """One row an image, as it is stored; `judge`: whose model it was."""
+    names = list(classes)
+    return identities.identified(predictions.images).assign(
+        judge=judge,
+        label=[names[code] for code in predictions.labels],
+        **stored.probability_columns(predictions.probabilities, names),
+    )
 
 
 def _warn_of_a_single_class(predictions: Predictions) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from tffapps.evaluation import intervals, subjects
+from tffapps.evaluation import intervals, metrics, subjects
 from tffapps.evaluation.subjects import Metric, Run
 
 SWAP = "swap by subject"
@@ -136,8 +136,10 @@ class _Pair:
         return np.array([each[splits == split].mean() for split in self._tested])
 
     def test_to_train(self) -> float:
-        """How many subjects were tested for each that was trained with, a mean over the splits."""
-        trained = {run.split: run.train_subjects for run in self.first.runs}
+        """How many subjects were tested for each that was trained with, by the method that has fewer: a mean over the
+        splits."""
+        pairs = zip(self.first.runs, self.second.runs)
+        trained = {ours.split: min(ours.train_subjects, theirs.train_subjects) for ours, theirs in pairs}
         for split, count in trained.items():
             if count < 1:
                 raise ValueError(f"split {split!r}: {CORRECTED_T} needs the number of its training subjects")
@@ -165,23 +167,24 @@ class _Pair:
     def _difference(self, swap: np.ndarray) -> np.ndarray:
         """(draws,) after the methods changed places for the subjects marked in swap (draws, subjects)."""
         share = subjects.shares(self.first.runs)
-        metric = self.first.metric
         result = np.zeros(len(swap))
-        for place, index in enumerate(self.first.index):
-            if isinstance(metric, str):
-                of_counts = subjects.COUNTED[metric]
-                ours, theirs = self.first.counts[place], self.second.counts[place]
-                moved = (swap @ (theirs - ours).reshape(len(ours), -1)).reshape(len(swap), *ours.shape[1:])
-                change = of_counts(ours.sum(axis=0) + moved) - of_counts(theirs.sum(axis=0) - moved)
-            else:
-                labels = np.asarray(self.first.runs[place].labels)
-                a, b = self.first.runs[place].probabilities, self.second.runs[place].probabilities
-                exchange = (swap[:, index] > 0)[..., None]
-                change = np.array(
-                    [metric(labels, np.where(z, b, a)) - metric(labels, np.where(z, a, b)) for z in exchange]
-                )
-            result += share[place] * change
+        for position, index in enumerate(self.first.index):
+            result += share[position] * self._change(position, index, swap)
         return result
+
+    def _change(self, position: int, index: np.ndarray, swap: np.ndarray) -> np.ndarray:
+        """(draws,) of one run: the first method's score less the second's."""
+        metric = self.first.metric
+        if isinstance(metric, metrics.Counted):
+            ours, theirs = self.first.sums[position], self.second.sums[position]
+            moved = swap @ (theirs - ours)
+            return metric.of(ours.sum(axis=0) + moved) - metric.of(theirs.sum(axis=0) - moved)
+        labels = np.asarray(self.first.runs[position].labels)
+        if len(labels) != len(self.second.runs[position].labels):
+            raise ValueError("images that several models judge can be compared by metrics of counts alone")
+        a, b = self.first.runs[position].probabilities, self.second.runs[position].probabilities
+        exchange = (swap[:, index] > 0)[..., None]
+        return np.array([metric(labels, np.where(z, b, a)) - metric(labels, np.where(z, a, b)) for z in exchange])
 
 
 def _by_split_and_seed(runs: Sequence[Run], side: str) -> dict[tuple[str, int], Run]:
@@ -199,34 +202,30 @@ def _aligned(first: Run, second: Run) -> tuple[Run, Run]:
     if first.images is None or second.images is None:
         raise ValueError(f"{of_run}: a paired comparison needs the images' names")
     first, second = _sorted(first), _sorted(second)
-    ours, theirs = np.asarray(first.images), np.asarray(second.images)
+    (ours, a), (theirs, b) = (np.unique(np.asarray(run.images), return_index=True) for run in (first, second))
     alone = np.setxor1d(ours, theirs)
     if len(alone):
         side = "first" if alone[0] in ours else "second"
         raise ValueError(f"{of_run}: image {str(alone[0])!r} was tested with the {side} method alone")
-    for what, a, b in (
-        ("label", np.asarray(first.labels), np.asarray(second.labels)),
-        ("subject", np.asarray(first.subjects), np.asarray(second.subjects)),
-    ):
-        for image in ours[a != b]:
-            raise ValueError(f"{of_run}: image {str(image)!r} has another {what} in the second method's predictions")
-    if np.shape(first.probabilities) != np.shape(second.probabilities):
+    for what in ("labels", "subjects"):
+        for image in ours[np.asarray(getattr(first, what))[a] != np.asarray(getattr(second, what))[b]]:
+            raise ValueError(f"{of_run}: image {str(image)!r} has other {what} in the second method's predictions")
+    if np.shape(first.probabilities)[1] != np.shape(second.probabilities)[1]:
         columns = [np.shape(run.probabilities)[1] for run in (first, second)]
         raise ValueError(f"{of_run}: {columns[0]} classes of the first method, {columns[1]} of the second")
-    if first.train_subjects != second.train_subjects:
-        counts = f"{first.train_subjects} and {second.train_subjects}"
-        raise ValueError(f"{of_run}: trained with {counts} subjects: expected the same")
     return first, second
 
 
 def _sorted(run: Run) -> Run:
-    names, order, times = np.unique(np.asarray(run.images), return_index=True, return_counts=True)
-    if (times > 1).any():
-        raise ValueError(f"split {run.split!r}, seed {run.seed}: image {str(names[times > 1][0])!r} occurs twice")
+    """In the order of the images' names. Where several models judge images, each of them judges every image."""
+    uneven = np.asarray(run.images)[run.times != run.times.min()]
+    if len(uneven):
+        raise ValueError(f"split {run.split!r}, seed {run.seed}: image {str(uneven[0])!r} occurs twice")
+    order = np.argsort(np.asarray(run.images), kind="stable")
     return dataclasses.replace(
         run,
         labels=np.asarray(run.labels)[order],
         probabilities=np.asarray(run.probabilities)[order],
         subjects=np.asarray(run.subjects)[order],
-        images=names,
+        images=np.asarray(run.images)[order],
     )

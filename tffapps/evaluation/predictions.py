@@ -34,13 +34,16 @@ class TestImages:
         rows: pd.DataFrame,
         batches: Callable[[pd.DataFrame], tf.data.Dataset],
         *,
+        exact: Callable[[pd.DataFrame], tf.data.Dataset] | None = None,
         here: bool = False,
     ) -> None:
         """`batches` makes a dataset of rows, in their order; the `client` of a row is its site.
 
-        They are read when images are first predicted: a run that is finished reads none. `here`: the images are the
-        coordinator's own, also where the clients are sites.
+        They are read when images are first predicted: a run that is finished reads none. `exact` is the same in single
+        precision, where `batches` are of stored activations. `here`: the images are the coordinator's own, also where
+        the clients are sites.
         """
+        self._exact = exact
         self._engine, self._model, self._element_spec = engine, model, element_spec
         self._at_sites = bool(engine.sites) and not here
         self._parts = dict(list(rows.groupby("client", sort=True))) if self._at_sites else {"": rows}
@@ -74,3 +77,13 @@ class TestImages:
             return None
         classification.check_finite(answers.probabilities)
         return Predictions(answers.labels, answers.probabilities, self._images)
+
+    def predict_exactly(self, weights: Sequence[np.ndarray]) -> Predictions:
+        """As the whole network predicts them, in single precision: what a run stores in the end."""
+        if self._predictor is not None or self._exact is None:
+            predictions = self.predict(weights, last=True)
+            assert predictions is not None  # a site that is away has stopped the run
+            return predictions
+        self._model.set_weights(weights)
+        labels, probabilities = classification.finite_predictions(self._model, self._exact(self._images))
+        return Predictions(labels, probabilities, self._images)

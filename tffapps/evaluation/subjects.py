@@ -1,16 +1,19 @@
 """Scores as a function of how often each subject counts: what intervals and paired comparisons resample.
 
-Images of one subject are alike, so that subjects, not images, are drawn. Accuracy and macro F1 need three counts a
-class and subject (hits, true, predicted, the diagonal and the margins of its confusion matrix): thousands of draws are
-then one product of matrices. Any other metric is computed anew for each draw.
+Images of one subject are alike, so that subjects, not images, are drawn. The metrics of `metrics.NAMED` are computed for
+thousands of draws at once; any other function anew for each draw.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from scipy import sparse
 
-Metric = str | Callable[[np.ndarray, np.ndarray], float]  # one of COUNTED, or of (labels, probabilities)
+from tffapps.evaluation import metrics
+
+Metric = str | Callable[[np.ndarray, np.ndarray], float]  # one of `metrics.NAMED`, or of (labels, probabilities)
 _BATCH = 1_000_000  # weights held at once
 
 
@@ -44,40 +47,32 @@ class Run:
         if self.images is not None and len(self.images) != len(labels):
             raise ValueError(f"{len(self.images)} images for {len(labels)} labels")
 
-
-def accuracy(counts: np.ndarray) -> np.ndarray:
-    """(…,) of counts (…, 3, classes): the share of images that are hits."""
-    with np.errstate(invalid="ignore"):
-        return counts[..., 0, :].sum(axis=-1) / counts[..., 1, :].sum(axis=-1)
-
-
-def macro_f1(counts: np.ndarray) -> np.ndarray:
-    """(…,) of counts (…, 3, classes): the mean F1 of the classes that occur among labels or predictions."""
-    either = counts[..., 1, :] + counts[..., 2, :]
-    f1 = np.divide(2 * counts[..., 0, :], either, out=np.zeros_like(either), where=either > 0)
-    with np.errstate(invalid="ignore"):
-        return f1.sum(axis=-1) / (either > 0).sum(axis=-1)
+    @functools.cached_property
+    def times(self) -> np.ndarray:
+        """(n,) how many rows the image of a row has: several where several models judge it."""
+        if self.images is None:
+            return np.ones(len(self.labels))
+        _, index, times = np.unique(np.asarray(self.images), return_inverse=True, return_counts=True)
+        return times[index].astype(np.float64)
 
 
-COUNTED: dict[str, Callable[[np.ndarray], np.ndarray]] = {"accuracy": accuracy, "macro_f1": macro_f1}
+def named(metric: Metric) -> Callable[[np.ndarray, np.ndarray], float]:
+    """The function of a name; a ValueError for one that is not known."""
+    if not isinstance(metric, str):
+        return metric
+    if metric not in metrics.NAMED:
+        raise ValueError(f"metric {metric!r}: expected one of {', '.join(metrics.NAMED)}, or a function")
+    return metrics.NAMED[metric]
 
 
-def check_metric(metric: Metric) -> None:
-    """A ValueError for a name that is not one of COUNTED."""
-    if isinstance(metric, str) and metric not in COUNTED:
-        raise ValueError(f"metric {metric!r}: expected one of {', '.join(COUNTED)}, or a function")
+def sums_of(metric: metrics.Counted, run: Run, index: np.ndarray, subjects: int) -> np.ndarray:
+    """(subjects, c) what a metric sums over images; `index` (n,) is the subject of each.
 
-
-def counts_of(labels: np.ndarray, probabilities: np.ndarray, index: np.ndarray, subjects: int) -> np.ndarray:
-    """(subjects, 3, classes) hits, true and predicted images; `index` (n,) is the subject of each image."""
-    classes = probabilities.shape[1]
-    predicted = probabilities.argmax(axis=1)
-    hit = labels == predicted
-    counts = np.empty((subjects, 3, classes))
-    for place, (rows, column) in enumerate(((hit, labels), (slice(None), labels), (slice(None), predicted))):
-        cell = index[rows] * classes + column[rows]
-        counts[:, place] = np.bincount(cell, minlength=subjects * classes).reshape(subjects, classes)
-    return counts
+    An image that several models judge is as much evidence as one: each of its rows counts for a part of it.
+    """
+    columns = metric.columns(np.asarray(run.labels), np.asarray(run.probabilities)) / run.times[:, None]
+    member = sparse.csr_matrix((np.ones(len(index)), (index, np.arange(len(index)))), shape=(subjects, len(index)))
+    return np.asarray(member @ columns)
 
 
 class Scores:
@@ -86,31 +81,33 @@ class Scores:
     def __init__(self, runs: Sequence[Run], metric: Metric) -> None:
         if not runs:
             raise ValueError("no runs: expected at least one")
-        check_metric(metric)
-        self.runs, self.metric = runs, metric
+        self.metric = named(metric)
+        self.runs = runs
         lengths = [len(run.labels) for run in runs]
         names, index = np.unique(np.concatenate([np.asarray(run.subjects) for run in runs]), return_inverse=True)
         self.subjects = len(names)
         self.index = np.split(index, np.cumsum(lengths)[:-1])  # of each run, the subject of each image
         self._share = shares(runs)
-        if isinstance(metric, str):
-            self.counts = [
-                counts_of(np.asarray(run.labels), np.asarray(run.probabilities), where, self.subjects)
-                for run, where in zip(runs, self.index)
-            ]
+        if isinstance(self.metric, metrics.Counted):
+            self.sums = [sums_of(self.metric, run, where, self.subjects) for run, where in zip(runs, self.index)]
 
     def each(self, weights: np.ndarray) -> np.ndarray:
         """(draws, runs) of whole weights (draws, subjects)."""
-        if isinstance(self.metric, str):
-            of_counts = COUNTED[self.metric]
-            sums = ((weights @ counts.reshape(self.subjects, -1), counts.shape[1:]) for counts in self.counts)
-            return np.stack([of_counts(total.reshape(len(weights), *shape)) for total, shape in sums], axis=1)
-        result = np.full((len(weights), len(self.runs)), np.nan)
+        if isinstance(self.metric, metrics.Counted):
+            return np.stack([self.metric.of(weights @ sums) for sums in self.sums], axis=1)
+        each = [self._of_images(run, weights[:, where]) for run, where in zip(self.runs, self.index)]
+        return np.stack(each, axis=1)
+
+    def _of_images(self, run: Run, weights: np.ndarray) -> np.ndarray:
+        """(draws,) of weights (draws, n)."""
+        labels, probabilities = np.asarray(run.labels), np.asarray(run.probabilities)
+        if isinstance(self.metric, metrics.Ranked):
+            return self.metric.weighted(labels, probabilities, weights / run.times)
+        result = np.full(len(weights), np.nan)
         for draw, weight in enumerate(weights):
-            for place, (run, where) in enumerate(zip(self.runs, self.index)):
-                rows = np.repeat(np.arange(len(where)), weight[where].astype(np.int64))
-                if len(rows):
-                    result[draw, place] = self.metric(np.asarray(run.labels)[rows], np.asarray(run.probabilities)[rows])
+            rows = np.repeat(np.arange(len(labels)), weight.astype(np.int64))
+            if len(rows):
+                result[draw] = self.metric(labels[rows], probabilities[rows])
         return result
 
     def mean(self, weights: np.ndarray) -> np.ndarray:
@@ -119,9 +116,8 @@ class Scores:
 
     def without_each(self) -> np.ndarray:
         """(subjects,) the mean without one subject: the jackknife."""
-        if isinstance(self.metric, str):
-            of_counts = COUNTED[self.metric]
-            left = [of_counts(counts.sum(axis=0) - counts) for counts in self.counts]
+        if isinstance(self.metric, metrics.Counted):
+            left = [self.metric.of(sums.sum(axis=0) - sums) for sums in self.sums]
             return np.stack(left, axis=1) @ self._share
         return np.concatenate([self.mean(1.0 - row[None]) for row in np.eye(self.subjects)])
 

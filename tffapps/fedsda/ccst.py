@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import tensorflow as tf
 
 from models import adain as networks
@@ -121,6 +122,9 @@ class LossAlone:
 
     def evaluate(self, trained: Trained) -> Metrics:
         return {}
+
+    def predicted(self, trained: Trained) -> pd.DataFrame:
+        return pd.DataFrame()
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         return {"loss": float(row["training_loss"])}

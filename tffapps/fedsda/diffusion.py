@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import tensorflow as tf
 
 from models import ddpm, stain_diffusion
@@ -151,6 +152,9 @@ class StainEvaluator:
             "wd": float(np.mean([each["wd"] for each in distances])),
             "worst_fd": float(np.max([each["fd"] for each in distances])),
         }
+
+    def predicted(self, trained: Trained) -> pd.DataFrame:
+        return pd.DataFrame()
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         return {"fd": float(row["fd"])}

@@ -5,18 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import tensorflow as tf
 
 from models.embedding import embedding_of
 from tffapps import Metrics, PredictionEvaluator, Predictions, TestImages, Trained
-from tffapps.evaluation import classification
+from tffapps.evaluation import classification, stored
+from tffapps.evaluation.evaluator import rows_of
 from tffapps.federated.embeddings import Means
 from tffapps.fedstyle import METRICS
 
 
-def of_global_model(pictures: TestImages) -> PredictionEvaluator:
+def of_global_model(pictures: TestImages, artists: Sequence[str]) -> PredictionEvaluator:
     """`pictures`: the test pictures, predicted by the whole model."""
-    return PredictionEvaluator({"": pictures}, scores, METRICS)
+    return PredictionEvaluator({"": pictures}, scores, METRICS, artists)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,19 +28,21 @@ class PrototypeEvaluator:
     Args:
       embeddings: the test pictures, of which `embedding_of(model)` makes embeddings, where they are.
       model: that every client has with weights of its own.
-      clients: how many there are.
+      clients: their names, in the order of their positions.
+      artists: the classes.
     """
 
     embeddings: TestImages
     model: tf.keras.Model
-    clients: int
+    clients: Sequence[str]
+    artists: Sequence[str]
     headline: str = METRICS[0]
     chosen_by: str = ""
 
     def evaluate(self, trained: Trained) -> Metrics:
         prototypes = Means(*trained.state.memory)
         by_client: list[Metrics] = []
-        for position in range(self.clients):
+        for position in range(len(self.clients)):
             weights = trained.kept(position)
             if weights is None:  # it was left out so far
                 continue
@@ -47,6 +51,17 @@ class PrototypeEvaluator:
                 return dict.fromkeys(METRICS, float("nan"))
             by_client.append(scores(_nearest(vectors, prototypes)))
         return {metric: float(np.mean([client[metric] for client in by_client])) for metric in METRICS}
+
+    def predicted(self, trained: Trained) -> pd.DataFrame:
+        """Every client's model is a judge of every picture."""
+        prototypes = Means(*trained.state.memory)
+        rows = []
+        for position, client in enumerate(self.clients):
+            weights = trained.kept(position)
+            if weights is not None:
+                vectors = self.embeddings.predict_exactly(_without_head(self.model, weights))
+                rows.append(rows_of(_nearest(vectors, prototypes), self.artists, judge=client))
+        return pd.concat(rows, ignore_index=True).assign(part=stored.TEST)
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         return {metric: float(row[metric]) for metric in METRICS}

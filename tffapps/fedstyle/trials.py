@@ -104,6 +104,10 @@ class Feed:
         """In the order of the rows."""
         return self.inputs.batches(list(rows.path), self.pool.codes(rows), batch=self.batch, shuffle=False)
 
+    def exact(self, rows: pd.DataFrame) -> tf.data.Dataset:
+        """The same, of nothing that was stored in half precision."""
+        return self.inputs.exact(list(rows.path), self.pool.codes(rows), batch=self.batch)
+
 
 class Trials:
     """Makes a trial of each case. Trials of as many artists share a network, its tasks and across sites its evaluators.
@@ -208,11 +212,13 @@ class Trials:
         model = feed.inputs.model
 
         def pictures(model: tf.keras.Model) -> TestImages:
-            return TestImages(self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once)
+            return TestImages(
+                self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once, exact=feed.exact
+            )
 
         if role.method.sends_weights:
-            self._evaluators[key] = evaluators.of_global_model(pictures(model))
+            self._evaluators[key] = evaluators.of_global_model(pictures(model), feed.pool.classes)
         else:
-            clients = len(feed.pool.clients)
-            self._evaluators[key] = evaluators.PrototypeEvaluator(pictures(embedding_of(model)), model, clients)
+            embeddings_of, clients = pictures(embedding_of(model)), feed.pool.clients
+            self._evaluators[key] = evaluators.PrototypeEvaluator(embeddings_of, model, clients, feed.pool.classes)
         return self._evaluators[key]

@@ -15,10 +15,11 @@ import tensorflow_federated as tff
 
 from models.unet import BOUNDARY
 from tffapps import Engine, Metrics, RunStopped, Trained
-from tffapps.evaluation import at_sites, segmentation
+from tffapps.evaluation import at_sites, segmentation, stored
+from tffapps.evaluation.identities import identified
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.task import WeightsLayout, data_type
-from tffapps.fedtransfer import GLOBAL, METRICS
+from tffapps.fedtransfer import METRICS
 from tffapps.fedtransfer.data import Tiles, masks_of
 from tffapps.fedtransfer.network import Network
 
@@ -117,16 +118,20 @@ class GrainEvaluator:
         return {LOSS: mean, **{f"{LOSS}_{client}": loss for client, loss in losses.items()}}
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
-        """`scores` are means over the test tiles of each client, and of all together."""
         if not math.isfinite(row[LOSS]):
             raise RunStopped(f"{self.run}: no round has a finite validation loss; lower --learning-rate")
-        return {"round": int(row["round"]), LOSS: float(row[LOSS]), "scores": self.test(weights())}
+        return {"round": int(row["round"]), LOSS: float(row[LOSS])}
 
-    def test(self, weights: Weights) -> dict[str, dict[str, float]]:
-        """Client or GLOBAL → metrics."""
-        grains = self.scoring.grains(weights, self.tiles)
-        grains[GLOBAL] = np.concatenate(list(grains.values()))
-        return {name: dict(zip(METRICS, rows.mean(axis=0).tolist())) for name, rows in grains.items()}
+    def predicted(self, trained: Trained) -> pd.DataFrame:
+        """METRICS of every test tile; its subject is the micrograph that it was cut from."""
+        grains = self.scoring.grains(trained.weights, self.tiles)
+        rows = [
+            identified(self.tiles.part("test", client)).assign(
+                part=stored.TEST, judge="", **dict(zip(METRICS, values.T))
+            )
+            for client, values in grains.items()
+        ]
+        return pd.concat(rows, ignore_index=True)
 
 
 def total_loss(

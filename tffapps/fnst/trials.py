@@ -188,7 +188,9 @@ class Trials:
         if key not in self._evaluators:
             tested = self._classifier.test_images(self._pool.part("test"))
             metrics = (*METRICS, *(f"f1_{label}" for label in self._pool.classes))
-            self._evaluators[key] = PredictionEvaluator({"": tested}, self._scores, metrics, headline="macro_f1")
+            self._evaluators[key] = PredictionEvaluator(
+                {"": tested}, self._scores, metrics, self._pool.classes, headline="macro_f1"
+            )
         return self._evaluators[key]
 
     def _scores(self, predictions: Predictions) -> Metrics:

@@ -158,6 +158,10 @@ class Frameworks:
         """Rows in order, once, as they are: for tests."""
         return self._inputs.batches(list(rows.path), self._pool.codes(rows), batch=self._batch, shuffle=False)
 
+    def exact(self, rows: pd.DataFrame) -> tf.data.Dataset:
+        """The same, of nothing that was stored in half precision."""
+        return self._inputs.exact(list(rows.path), self._pool.codes(rows), batch=self._batch)
+
     def _training(self, rows: pd.DataFrame, epochs: int, seed: int, view: str = "training") -> Counted:
         batches = self._inputs.batches(
             list(rows.path), self._pool.codes(rows), view, batch=self._batch, epochs=epochs, seed=seed

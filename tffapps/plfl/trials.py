@@ -152,11 +152,11 @@ class Trials:
         parts = {
             prefix: TestImages(
                 self._study.engine, self.inputs.model, self.inputs.spec, server[server.split == split],
-                self._frameworks.plain, here=True,
+                self._frameworks.plain, exact=self._frameworks.exact, here=True,
             )
             for prefix, split in splits.items()
         }  # fmt: skip
-        return PredictionEvaluator(parts, self._scores, METRICS)
+        return PredictionEvaluator(parts, self._scores, METRICS, self._pool.classes)
 
     def _scores(self, predictions: Predictions) -> Metrics:
         """METRICS and the confusion matrix, `test_<true>_<predicted>`."""
