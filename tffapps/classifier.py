@@ -7,8 +7,10 @@ from typing import Any
 import pandas as pd
 
 from preprocessing import augment as changes
+from tffapps.app import VALIDATION
 from tffapps.data import images
 from tffapps.data.pool import Pool
+from tffapps.evaluation.evaluator import VAL, VAL_LOSS
 from tffapps.evaluation.predictions import TestImages
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.task import Task, cross_entropy
@@ -53,6 +55,13 @@ class Classifier:
     def test_images(self, rows: pd.DataFrame) -> TestImages:
         once = functools.partial(self.batches, shuffle=False)
         return TestImages(self._engine, self.inputs.model, self.inputs.spec, rows, once, exact=self._exact)
+
+    def judged(self, pool: Pool, select: str) -> tuple[dict[str, TestImages], str]:
+        """Parts of a `PredictionEvaluator`, the validation images among them if there are any, and its `chosen_by`."""
+        parts = {"": self.test_images(pool.part("test"))}
+        if len(pool.part("val")):
+            parts[VAL] = self.test_images(pool.part("val"))
+        return parts, VAL_LOSS if select == VALIDATION and VAL in parts else ""
 
     def _exact(self, rows: pd.DataFrame) -> Any:
         return self.inputs.exact(list(rows.path), self._pool.codes(rows), batch=self._batch)

@@ -24,8 +24,9 @@ def setting(
     """A dataclass field with its meaning (and where its value comes from) beside it.
 
     `choices`, `least` and `most` (may be reached), `above` and `below` (may not) limit its values; `metavar` is for the
-    help. `flag=False` keeps it off the command line: an application works it out. `in_key=False`: it changes no number
-    of a run that is not told apart otherwise (by the fingerprint of the images, a label, the weights' hash).
+    help; `repeated`: the flag may be given several times, and its texts are joined by semicolons. `flag=False` keeps it
+    off the command line: an application works it out. `in_key=False`: it changes no number of a run that is not
+    told apart otherwise (by the fingerprint of the images, a label, the weights' hash).
     `alias` is the flag's name in the version before, and `alias_values` what its values are called now.
     """
     metadata = {"help": meaning, "flag": flag, "in_key": in_key, "alias": alias, **limits}

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from models.names import HEADS, NAMES, PRETRAINED_SIZE, RANDOM_SIZE
-from tffapps import DEMO_NETWORK, METHODS, Aggregation, App, CutSettings, Flags, setting
+from tffapps import DEMO_NETWORK, LAST, METHODS, VALIDATION, Aggregation, App, CutSettings, Flags, setting
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
@@ -78,4 +78,7 @@ APP = App(
     methods=(*METHODS, *REFERENCES),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
+    divides=True,
+    selects=(LAST, VALIDATION),
+    tunes=True,
 )

@@ -17,13 +17,13 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import StratifiedGroupKFold
 
-from tffapps.app import Common
+from tffapps.app import VALIDATION, Common
 from tffapps.data import groups, partition
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
 from tffapps.home import cache_folder
 
-GROUP = "group"  # the column of a divided table that says what was kept together
+GROUP = "subject"  # the column that says what was kept together
 _TRAIN_SEED = 1_000  # of validation parts, apart from the shuffles of folds
 
 
@@ -54,11 +54,13 @@ class Split:
 def of(pool: Pool, common: Common, *, val: bool = True) -> list[Split]:
     """The splits that the flags ask for. `val`: whether the system can use validation images."""
     if not common.splits:
-        wanted = val and (common.select == "validation" or bool(common.tune))
+        wanted = val and (common.select == VALIDATION or bool(common.tune))
         return [Split("", with_val(pool, common) if wanted else pool)]
     kind = groups.kind_of(pool.table, common.group)
     together = groups.of(pool.table, kind, cache_folder() / "edges")
     share = common.val_share if val else 0.0
+    if not share and (common.select == VALIDATION or common.tune):
+        raise UserError("--val-share 0: nothing is left to choose by; give a share, or leave --select and --tune out")
     found = divided(pool, together, folds=common.splits, repeats=common.repeats, val_share=share, kind=kind)
     unknown = sorted(set(common.only_splits) - {split.name for split in found})
     if unknown:
@@ -102,6 +104,8 @@ def with_val(pool: Pool, common: Common) -> Pool:
     table = pool.table.reset_index(drop=True)
     if (table.split == "val").any():
         return pool
+    if pool.at_sites:
+        raise UserError("--select validation: no site has images of split val; give them some, or --select last")
     kind = groups.kind_of(table, common.group)
     table[GROUP] = groups.of(table, kind, cache_folder() / "edges")
     table["split"] = _validated(table, common.val_share, _TRAIN_SEED)
@@ -112,8 +116,8 @@ def with_val(pool: Pool, common: Common) -> Pool:
 
 
 def with_table(pool: Pool, table: pd.DataFrame) -> Pool:
-    """The pool with other splits of its rows; the key says which."""
-    rows = "\0".join(table.path.astype(str) + "\1" + table.split.astype(str))
+    """The pool with other splits of its rows, which their numbers tell; the key says which."""
+    rows = " ".join(f"{number} {split}" for number, split in table.split.items())
     key = hashlib.sha256(f"{pool.key}\0{rows}".encode()).hexdigest()[:16]
     return dataclasses.replace(pool, table=table, key=key)
 
@@ -133,10 +137,12 @@ def sizes(splits: Sequence[Split]) -> pd.DataFrame:
 
 def _folds(strata: np.ndarray, together: np.ndarray, folds: int, repeat: int) -> list[np.ndarray]:
     """The rows that each fold tests."""
-    divider = StratifiedGroupKFold(folds, shuffle=True, random_state=repeat)
+    # Groups are shuffled here: with shuffle=True, scikit-learn before 1.8 gives groups the class counts of others.
+    codes, names = pd.factorize(together)
+    shuffled = np.random.default_rng(repeat).permutation(len(names))[codes]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of a client with few images of a class; classes are checked here
-        return [tested for _, tested in divider.split(np.zeros(len(strata)), strata, together)]
+        return [tested for _, tested in StratifiedGroupKFold(folds).split(np.zeros(len(strata)), strata, shuffled)]
 
 
 def _validated(table: pd.DataFrame, share: float, seed: int) -> np.ndarray:

@@ -152,7 +152,10 @@ class Classifiers:
             initial=self.inputs.initial(seed),
             rounds=self._settings.rounds,
             evaluator=PredictionEvaluator(
-                {"": self._classifier.test_images(aligned.test)}, _scores, METRICS, self._pool.classes,
+                {"": self._classifier.test_images(aligned.test)},
+                _scores,
+                METRICS,
+                self._pool.classes,
                 headline="auroc",
             ),
             settings=[self._settings, *self._alignments[side].settings],

@@ -88,7 +88,7 @@ class SharingSettings:
 class GramSettings:
     """What styles are measured of, and with which VGG."""
 
-    select: str = setting("diverse", "which images a client's styles are of", choices=("diverse", "random"))
+    style_images: str = setting("diverse", "which images a client's styles are of", choices=("diverse", "random"))
     vgg_weights: str = setting(  # their hash is in the key of what depends on them
         "random", "of VGG-19: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
     )

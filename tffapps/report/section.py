@@ -34,6 +34,12 @@ class Section:
 
 REJECTED = Table("rejected.csv", "Images left out", folded=True, empty="no image was left out")
 
+EVIDENCE = (  # of every system that divides images anew, or tunes
+    Table("by_split.csv", "Scores by split", "One row a run.", folded=True, flag="--splits"),
+    Table("split_sizes.csv", "Images of each split", folded=True, flag="--splits"),
+    Table("tuning.csv", "Settings tried on validation images", folded=True, flag="--tune"),
+)
+
 BENCHMARKS = Section(
     "benchmarks",
     "Speed and memory",
