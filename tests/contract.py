@@ -26,6 +26,8 @@ from tests.test_commands import PROBE, environment
 from tffapps import cli, systems
 from tffapps.app import App, Common
 from tffapps.data import check
+from tffapps.evaluation.metrics import NAMED
+from tffapps.report import section
 from tffapps.settings import settings_of
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "smoke",
     "smoke_arguments",
     "test_a_mistake_is_one_clear_line",
+    "test_a_table_of_scores_has_intervals_and_says_of_how_many",
     "test_a_stored_run_is_run_again_alone",
     "test_every_setting_is_in_the_key_of_a_run_that_depends_on_it",
     "test_every_table_of_its_section_is_there_and_says_what_ran",
@@ -96,6 +99,23 @@ def test_every_table_of_its_section_is_there_and_says_what_ran(app, smoke):
             assert set(content.get("profile", ["smoke"])) == {"smoke"}, table.file
     known = {table.file for table in section.tables}
     assert {file.name for file in smoke.glob("*.csv")} <= known
+
+
+def test_a_table_of_scores_has_intervals_and_says_of_how_many(app, smoke):
+    for table in app.part("page").PAGE.tables:
+        file = smoke / table.file
+        assert table.kind in (section.SCORES, section.COUNTS, section.COSTS, section.TRACE)
+        content = pd.read_csv(file) if file.exists() and file.read_text().strip() else pd.DataFrame()
+        scores = [name for name in content.columns if name in NAMED or name in ("map", "mvi", "ari", "method_score")]
+        if table.kind != section.SCORES:
+            assert table.kind == section.TRACE or not scores, f"{table.file} has {scores[0]}: what kind is it?"
+            continue
+        for name in ("images", "subjects", "seeds"):
+            assert not len(content) or (content[name].notna()).all(), f"{table.file}: {name}"
+        for name in scores:
+            stem = name.removesuffix("_score")
+            low, high = content[f"{stem}_low"], content[f"{stem}_high"]
+            assert ((low <= content[name] + 1e-6) & (content[name] <= high + 1e-6) | content[name].isna()).all(), name
 
 
 def test_figures_show_something(app, smoke):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tffapps.federated.method import Method
     from tffapps.federated.methods import METHODS
     from tffapps.federated.task import Task, cross_entropy
+    from tffapps.finished import with_earlier
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
     from tffapps.home import cache_folder, data_folder
@@ -55,6 +56,7 @@ _NAMES = {  # by the module they are from
     "federated.methods": "METHODS",
     "federated.task": "Task cross_entropy",
     "figures": "Canvas curves picture",
+    "finished": "with_earlier",
     "files": "as_name from_name replacing short",
     "home": "cache_folder data_folder",
     "inputs": "Inputs PLAIN engine_options",

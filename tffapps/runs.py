@@ -72,6 +72,13 @@ class Run:
         if not (self.folder / "settings.json").exists():
             self._write_json("settings.json", {**(about or {}), "key": key})
 
+    @classmethod
+    def finished_in(cls, folder: pathlib.Path) -> Run:
+        """A finished run, to be read: nobody writes to it any more, and it is not locked."""
+        run = cls.__new__(cls)
+        run.folder = folder
+        return run
+
     def _tidy(self, everything: bool) -> None:
         """Removes what a killed process left half-written; with `everything`, the whole run but for its lock."""
         for path in list(self.folder.iterdir()):

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from tffapps import __version__
-from tffapps.app import App, Common
+from tffapps.app import VALIDATION, App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
+from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
@@ -25,6 +26,9 @@ from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
 from tffapps.settings import Flags, key_values
 from tffapps.training import train
+
+
+TRAINED = "trained_subjects"  # in a run's summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Trial:
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
     tuned: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # flags that --tune chose: they are in settings
+    trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
 
     def __post_init__(self) -> None:
         if self.reestimate:
@@ -86,6 +91,12 @@ class Record:
 
     def __getitem__(self, label: str) -> Any:
         return self.labels[label]
+
+    def entry(self, **labels: Any) -> Entry:
+        """What a classifier's run predicted of its test images; `labels` are added to its own."""
+        model = stored.CHOSEN if self.labels.get("chosen") == VALIDATION else stored.LAST
+        trained = int(self.summary.get(TRAINED, 0))
+        return classifier_entry({**self.labels, **labels}, self.folder, trained=trained, model=model)
 
 
 class Study:
@@ -149,7 +160,7 @@ class Study:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
         chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
         row = {str(name): value for name, value in rounds.loc[chosen].items()}
-        return trial.evaluator.summary(row, _weights_of(run, trial))
+        return {**trial.evaluator.summary(row, _weights_of(run, trial)), TRAINED: trial.trained}
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""

@@ -28,13 +28,14 @@ from tffapps import (
     curves,
     name_of,
     open_engine,
-    over_seeds,
     split_tables,
+    with_earlier,
     write_table,
 )
-from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, data
+from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, claims, data
 from tffapps.data import labelled, splits
-from tffapps.evaluation import classification
+from tffapps.data.pool import subjects_in
+from tffapps.evaluation import classification, evidence
 
 FEDERATION, ALL_DATA = "federation", "all data"
 
@@ -50,27 +51,29 @@ def run(flags: Flags) -> None:
         trials = Trials(study, divided[0].pool)
         trials.pool.announce(folder)
         tuner = Tuner(study)
-        records = [study.run(trial) for split in divided for trial in trials.all(split, tuner)]
+        played = [study.run(trial) for split in divided for trial in trials.all(split, tuner)]
+    records = with_earlier(APP, flags, played, [split.pool.key for split in divided])
     what_ran = {
         "chosen": CHOSEN[common.select], "data": trials.pool.name, "profile": flags.profile,
         "weights": trials.weights, "model": flags[ClassifySettings].model,
     }  # fmt: skip
-    rows = pd.DataFrame([{**record.labels, **record.summary} for record in records])
-    keys = ["method", "site", "aggregator", *([] if rows.groupby("method").rounds.nunique().max() > 1 else ["rounds"])]
-    summary = split_tables.with_tuned(over_seeds(rows, keys, METRICS), records, keys)
-    write_table(folder / "comparison.csv", summary, **what_ran)
+    entries = [record.entry() for record in records]
+    keys = ["method", "site", "aggregator", "rounds"]
+    summary = evidence.table(entries, keys, METRICS, worst=claims.METRIC)
+    write_table(folder / "comparison.csv", split_tables.with_tuned(summary, records, keys), **what_ran)
+    write_table(folder / "claims.csv", evidence.claims(entries, claims.CLAIMS), **what_ran)
     split_tables.write(folder, records, divided, METRICS, **what_ran)
     tuner.write(**what_ran)
     title = f"{trials.pool.name}, {what_ran['model']}"
     curves(folder / "accuracy.png", pd.concat(map(_curve, records)), "accuracy", title)
-    shown = summary[["method", "site", "accuracy", "macro_f1", "seeds"]]
-    print(shown.to_string(index=False, float_format="{:.4f}".format))
-    print(f"table: {folder / 'comparison.csv'}, figure: {folder / 'accuracy.png'}")
+    shown = ["method", "site", "accuracy", "macro_f1", "macro_f1_low", "macro_f1_high", "images", "seeds"]
+    print(summary[shown].to_string(index=False, float_format="{:.4f}".format))
+    print(f"tables and figures: {folder}")
 
 
 def _curve(record: Record) -> pd.DataFrame:
     name = record["method"] if record["site"] == FEDERATION else f"{record['method']}: {record['site']}"
-    return record.rounds[["round", "accuracy"]].assign(name=name, seed=f"{record.labels.get('split')} {record['seed']}")
+    return record.rounds[["round", "accuracy"]].assign(name=name, seed=f"{record.labels.get('split', '')} {record['seed']}")
 
 
 class Trials:
@@ -138,6 +141,7 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=flags[CutSettings].reestimate,
+            trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 
     def _classifier(self, flags: Flags) -> Classifier:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from tffapps.data import manifest as manifests
-from tffapps.data.expected import Count, PublishedSet
+from tffapps.data.expected import SETS, Count, PublishedSet
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
 
@@ -31,6 +31,15 @@ def check(pool: Pool, name: str, published: PublishedSet) -> None:
                 f"--expect {name}: {count.what}: {found} found, {count.number} expected;"
                 f" {_meaning(pool, count, found, published)}"
             )
+
+
+def is_own(pool: Pool, system: str) -> bool:
+    """Whether the pool has the counts of one of the sets of a system's paper: only then its values are comparable."""
+    return any(
+        all(_found(pool, count) == count.number for count in published.counts)
+        for published in SETS.values()
+        if published.system == system
+    )
 
 
 def _row(pool: Pool, count: Count) -> tuple[str, int, int, str]:

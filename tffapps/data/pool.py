@@ -19,6 +19,14 @@ def no_rejects() -> pd.DataFrame:
     return pd.DataFrame(columns=["path", "client", "reason"])
 
 
+def subjects_in(rows: pd.DataFrame) -> int:
+    """How many subjects; an image whose subject is not known is one of its own."""
+    if "subject" not in rows.columns:
+        return len(rows)
+    known = rows["subject"].astype(str)
+    return int(known[known != ""].nunique() + (known == "").sum())
+
+
 @dataclasses.dataclass(frozen=True)
 class Pool:
     """All images that a command may use, at whichever clients and in whichever splits they are."""

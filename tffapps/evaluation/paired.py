@@ -27,6 +27,7 @@ from tffapps.evaluation.subjects import Metric, Run
 
 SWAP = "swap by subject"
 CORRECTED_T = "corrected resampled t"
+_FEWEST, _SORTED = 500, 2_000_000  # draws of metrics that need a new order of the images in each
 _TIE = 1e-12  # differences this close are equal: sums in another order
 
 
@@ -159,6 +160,8 @@ class _Pair:
         if not np.isfinite(observed):
             return float("nan")
         random = np.random.default_rng(seed)
+        if not isinstance(self.first.metric, metrics.Counted):  # each draw is sorted anew
+            draws = min(draws, max(_FEWEST, _SORTED // sum(len(run.labels) for run in self.first.runs)))
         batches = subjects.swapped(self.first.subjects, draws, random)
         found = np.concatenate([self._difference(swap) for swap in batches])
         found = found[np.isfinite(found)]

@@ -4,11 +4,17 @@ import dataclasses
 from collections.abc import Mapping
 
 
+# What a table holds. SCORES have intervals, and say of how many images and subjects (a test sees to it); a TRACE is what
+# was written down while runs trained, round by round: it explains a score, and decides nothing.
+SCORES, COUNTS, COSTS, TRACE = "scores", "counts", "costs", "trace"
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     file: str
     title: str
     note: str = ""
+    kind: str = COUNTS
     only: Mapping[str, str] = dataclasses.field(default_factory=dict)  # rows to show first; all rows are folded away
     folded: bool = False  # for those who look for it
     flag: str = ""  # made only with it
@@ -32,12 +38,18 @@ class Section:
         return f"python -m tffapps.{self.name}"
 
 
+CLAIMS = Table(
+    "claims.csv",
+    "What was compared with what",
+    "Declared before the runs: gain with its 95 % interval, p of the paired test, corrected for all rows (Holm).",
+    SCORES,
+)
 REJECTED = Table("rejected.csv", "Images left out", folded=True, empty="no image was left out")
 
 EVIDENCE = (  # of every system that divides images anew, or tunes
-    Table("by_split.csv", "Scores by split", "One row a run.", folded=True, flag="--splits"),
+    Table("by_split.csv", "Scores by split", "One row a run.", TRACE, folded=True, flag="--splits"),
     Table("split_sizes.csv", "Images of each split", folded=True, flag="--splits"),
-    Table("tuning.csv", "Settings tried on validation images", folded=True, flag="--tune"),
+    Table("tuning.csv", "Settings tried on validation images", kind=TRACE, folded=True, flag="--tune"),
 )
 
 BENCHMARKS = Section(

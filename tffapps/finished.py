@@ -1,0 +1,66 @@
+"""Finished runs of earlier commands that belong in the same tables: same data, same settings, other methods or seeds."""
+
+import json
+import pathlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tffapps.app import App
+from tffapps.errors import UserError
+from tffapps.runs import Run, key_of
+from tffapps.settings import Flags
+from tffapps.study import Record, paths_of
+
+# What two commands of one table may differ in: what is played, and where.
+_FREE = {"methods", "seeds", "data", "engine", "cert", "key", "ca", "results", "min_clients", "tensorboard"} | {
+    "repeats",
+    "only_splits",
+}
+
+
+def with_earlier(app: App, flags: Flags, records: Sequence[Record], images: Collection[str]) -> list[Record]:
+    """This command's records and those of earlier commands, in the order of the system's methods.
+
+    Args:
+      app: the system.
+      flags: of this command.
+      records: what it has played.
+      images: the fingerprints of its data, of each split.
+    """
+    folder = app.folder(flags)
+    own = {record.folder for record in records}
+    wanted = _compared(flags.as_dict())
+    earlier = []
+    for path in sorted((folder / "runs").glob("*/finished.json")):
+        if path.parent not in own:
+            record = _record(path.parent, images, wanted)
+            if record is not None:
+                earlier.append(record)
+    order = {method: position for position, method in enumerate(app.methods)}
+    return sorted([*records, *earlier], key=lambda record: order.get(record.labels.get("method"), len(order)))
+
+
+def _compared(values: Mapping[str, Any]) -> str:
+    resolved = {**values, **paths_of(values)}
+    return json.dumps(
+        {name: value for name, value in resolved.items() if name not in _FREE}, sort_keys=True, default=str
+    )
+
+
+def _record(folder: pathlib.Path, images: Collection[str], wanted: str) -> Record | None:
+    """Of a run that belongs; None for another one, or one that cannot be read: nobody has asked for it."""
+    try:
+        about = json.loads((folder / "settings.json").read_text())
+        belongs = about["key"]["data"].get("images") in images and _compared(about["flags"]) == wanted
+        if not belongs or not folder.name.endswith(key_of(about["key"])):
+            return None
+        run = Run.finished_in(folder)
+        return Record(about["labels"], run.rounds(), run.clients(), run.summary(), folder, _no_weights)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UserError):
+        return None
+
+
+def _no_weights() -> list[np.ndarray]:
+    raise UserError("weights of a run of an earlier command are not read; name its method in --methods")
