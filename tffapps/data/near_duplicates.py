@@ -41,7 +41,8 @@ def pairs(paths: Sequence[str], folder: Path, *, workers: int | None = None) -> 
 
     A file that cannot be read is nobody's duplicate.
     """
-    files, _ = cached_images(paths, edge_map, {}, folder, workers=workers)
+    few = len(paths) <= _ALL_PAIRS  # other processes take longer to start
+    files, _ = cached_images(paths, edge_map, {}, folder, workers=1 if few else workers)
     known = np.array([position for position, file in enumerate(files) if file is not None], int)
     same: dict[Path, int] = {}  # files of the same content have one map
     found = [

@@ -123,14 +123,14 @@ def with_table(pool: Pool, table: pd.DataFrame) -> Pool:
 
 
 def sizes(splits: Sequence[Split]) -> pd.DataFrame:
-    """A row for each split and part: how many images, groups and images of each class."""
+    """A row for each split and part: how many images, subjects (groups) and images of each class."""
     rows: list[Mapping[str, object]] = []
     for each in splits:
         for part, own in each.pool.table.groupby("split", sort=False):
             counts = own.label.value_counts()
             classes = {label: int(counts.get(label, 0)) for label in each.pool.classes}
             rows.append(
-                {"split": each.name, "part": part, "images": len(own), "groups": own[GROUP].nunique(), **classes}
+                {"split": each.name, "part": part, "images": len(own), "subjects": own[GROUP].nunique(), **classes}
             )
     return pd.DataFrame(rows)
 
