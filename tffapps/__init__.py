@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tffapps.federated.method import Method
     from tffapps.federated.methods import METHODS
     from tffapps.federated.task import Task, cross_entropy
-    from tffapps.finished import with_earlier
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
+    from tffapps.finished import with_earlier
     from tffapps.home import cache_folder, data_folder
     from tffapps.inputs import PLAIN, Inputs, engine_options
     from tffapps.network import DEMO_NETWORK, CutSettings, Network

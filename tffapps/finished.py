@@ -1,4 +1,4 @@
-"""Finished runs of earlier commands that belong in the same tables: same data, same settings, other methods or seeds."""
+"""Finished runs of earlier commands that belong in the same tables: same data and settings, other methods or seeds."""
 
 import json
 import pathlib
@@ -14,32 +14,32 @@ from tffapps.settings import Flags
 from tffapps.study import Record, paths_of
 
 # What two commands of one table may differ in: what is played, and where.
-_FREE = {"methods", "seeds", "data", "engine", "cert", "key", "ca", "results", "min_clients", "tensorboard"} | {
-    "repeats",
-    "only_splits",
-}
+_FREE = {
+    "methods", "seeds", "data", "engine", "cert", "key", "ca", "results", "min_clients", "tensorboard",
+    "repeats", "only_splits",
+}  # fmt: skip
 
 
-def with_earlier(app: App, flags: Flags, records: Sequence[Record], images: Collection[str]) -> list[Record]:
+def with_earlier(app: App, flags: Flags, records: Sequence[Record], images: str | Collection[str]) -> list[Record]:
     """This command's records and those of earlier commands, in the order of the system's methods.
 
     Args:
       app: the system.
       flags: of this command.
       records: what it has played.
-      images: the fingerprints of its data, of each split.
+      images: the fingerprint of its data, or those of its splits.
     """
     folder = app.folder(flags)
     own = {record.folder for record in records}
-    wanted = _compared(flags.as_dict())
+    wanted, data = _compared(flags.as_dict()), {images} if isinstance(images, str) else set(images)
     earlier = []
     for path in sorted((folder / "runs").glob("*/finished.json")):
         if path.parent not in own:
-            record = _record(path.parent, images, wanted)
+            record = _record(path.parent, data, wanted)
             if record is not None:
                 earlier.append(record)
     order = {method: position for position, method in enumerate(app.methods)}
-    return sorted([*records, *earlier], key=lambda record: order.get(record.labels.get("method"), len(order)))
+    return sorted([*records, *earlier], key=lambda record: order.get(str(record.labels.get("method")), len(order)))
 
 
 def _compared(values: Mapping[str, Any]) -> str:
@@ -49,7 +49,7 @@ def _compared(values: Mapping[str, Any]) -> str:
     )
 
 
-def _record(folder: pathlib.Path, images: Collection[str], wanted: str) -> Record | None:
+def _record(folder: pathlib.Path, images: set[str], wanted: str) -> Record | None:
     """Of a run that belongs; None for another one, or one that cannot be read: nobody has asked for it."""
     try:
         about = json.loads((folder / "settings.json").read_text())

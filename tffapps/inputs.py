@@ -136,16 +136,16 @@ class Inputs:
         most = _HELD // (4 * math.prod(self.model.input_shape[1:]))
         keys = [(self._base_name, path) for path in paths]
         if len(keys) > most:  # worked out as they are asked for
-            base = self._network.base
-            return images_of.map(lambda pixels, codes: (base(pixels, training=False), codes))
+            return images_of.map(lambda pixels, codes: (self._base(pixels), codes))
         if not all(key in self._exact for key in keys):
-            self._exact = dict(zip(keys, np.concatenate([self._base(pixels) for pixels, _ in images_of])))
+            self._exact = dict(zip(keys, np.concatenate([self._base(pixels).numpy() for pixels, _ in images_of])))
         return pipeline.from_arrays(
             np.stack([self._exact[key] for key in keys]), labels, batch=batch, shuffle=False
         )  # fmt: skip
 
-    def _base(self, pixels: tf.Tensor) -> np.ndarray:
-        return np.asarray(self._network.base(pixels, training=False))
+    def _base(self, pixels: tf.Tensor) -> tf.Tensor:
+        assert self._network.base is not None  # there is a cut
+        return self._network.base(pixels, training=False)
 
     def augments(self, view: str) -> bool:
         return self._resolved(view)[1] is not None

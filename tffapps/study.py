@@ -15,8 +15,8 @@ from tffapps.app import VALIDATION, App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
-from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
+from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
@@ -26,7 +26,6 @@ from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
 from tffapps.settings import Flags, key_values
 from tffapps.training import train
-
 
 TRAINED = "trained_subjects"  # in a run's summary
 

@@ -28,7 +28,9 @@ class Given:
     ],
 )
 def test_a_single_class_is_warned_of_at_the_end(classes, labels, last, warned, capsys):
-    evaluator = PredictionEvaluator({"": Given(classes, labels)}, lambda predictions: {"accuracy": 1.0}, ("accuracy",), "abc")
+    evaluator = PredictionEvaluator(
+        {"": Given(classes, labels)}, lambda predictions: {"accuracy": 1.0}, ("accuracy",), "abc"
+    )
     evaluator.evaluate(Trained([], None, 3, last, lambda position: None))
     said = capsys.readouterr().err
     assert ("gives all 3 test images the same class, of 2 that are there" in said) == warned

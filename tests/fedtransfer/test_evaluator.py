@@ -41,21 +41,20 @@ def below(limit):
     return [np.array([[[[0.0, -100.0]]]], np.float32), np.array([0.0, 100 * limit], np.float32)]
 
 
-def test_grains_on_every_test_set(scoring, tiles):
-    found = GrainEvaluator("run", scoring, tiles, tiles.clients).test(below(0.5))
-    assert list(found) == ["austenite", "iron", "global"]
-    single = []
+def test_every_test_tile_is_a_row(scoring, tiles):
+    evaluator = GrainEvaluator("run", scoring, tiles, tiles.clients)
+    found = evaluator.predicted(Trained(below(0.5), None, number=1, last=True, kept=lambda position: None))
+    assert set(found.part) == {"test"} and found.image.is_unique
     for client in tiles.clients:
         rows = tiles.part("test", client)
         expected = [
             segmentation.scores(mask.astype(bool), image[..., 0] < 127.5)
             for mask, image in zip(data.masks_of(rows), data.images_of(rows, 1))
         ]
-        single += expected
-        assert found[client] == pytest.approx(
-            {metric: np.mean([one[metric] for one in expected]) for metric in ("map", "mvi", "ari")}
-        )
-    assert found["global"]["ari"] == pytest.approx(np.mean([one["ari"] for one in single]))
+        own = found[found.client == client]
+        for metric in ("map", "mvi", "ari"):
+            assert own[metric].tolist() == pytest.approx([one[metric] for one in expected])
+        assert own.subject.nunique() == rows.subject.nunique() and not set(own.subject) & set(rows.subject)
 
 
 def test_the_mean_loss_over_validation_tiles(scoring, tiles):
@@ -83,17 +82,6 @@ def test_a_row_has_the_mean_of_the_clients_losses():
         "validation_loss": 3.5, "validation_loss_a": 3.0, "validation_loss_b": 4.0,
     }  # fmt: skip
     assert evaluator.headline == evaluator.chosen_by == "validation_loss"
-
-
-def test_the_chosen_weights_are_tested():
-    summary = GrainEvaluator("run", Given(), None, ["a", "b"]).summary(
-        {"round": 2.0, "validation_loss": 0.25, "training_loss": 9.0}, lambda: [np.array(0.8)]
-    )
-    assert (summary["round"], summary["validation_loss"]) == (2, 0.25) and list(summary) == [
-        "round", "validation_loss", "scores",
-    ]  # fmt: skip
-    assert summary["scores"]["a"] == pytest.approx({"map": 0.8, "mvi": 0.8, "ari": 0.8})
-    assert summary["scores"]["global"]["map"] == pytest.approx(0.2)  # of four tiles
 
 
 @pytest.mark.parametrize("loss", [np.nan, np.inf])

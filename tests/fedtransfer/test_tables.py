@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from tffapps.data.pool import Pool
+from tffapps.evaluation import evidence, stored
 from tffapps.fedtransfer import paper, tables
 from tffapps.fedtransfer.data import Tiles
 from tffapps.fedtransfer.dispatch import Delivery
@@ -11,24 +12,35 @@ from tffapps.fedtransfer.exchange import Made
 from tffapps.study import Record
 
 
-def record(method, site="federation", *, value, seed=0, precision="", fold=0):
-    metrics = {"map": value, "mvi": 2 * value, "ari": 3 * value}
+def record(method, site="federation", *, value, seed=0, precision="", fold=0, root=pathlib.Path()):
+    """With a `root`, it has predicted two tiles of iron, of two micrographs."""
     rounds = pd.DataFrame({"round": [1, 2], "bytes_down": [10, 10], "bytes_up": [7, 7]})
     labels = {"method": method, "site": site, "precision": precision, "seed": seed, "fold": fold}
-    summary = {"round": 2, "scores": {"global": metrics, "iron": metrics}}
-    return Record(labels, rounds, pd.DataFrame(), summary, pathlib.Path(), list)
+    folder = root / f"{method}-{site}-{precision}-{seed}-{fold}"
+    if root.name:
+        folder.mkdir()
+        tiles = [f"{fold}-{number}" for number in range(2)]
+        rows = pd.DataFrame({"image": tiles, "subject": tiles, "client": "iron", "judge": "", "part": "test"})
+        stored.write(folder, {"last": rows.assign(map=value, mvi=2 * value, ari=3 * value)})
+    return Record(labels, rounds, pd.DataFrame(), {"round": 2}, folder, list)
 
 
-def test_means_over_seeds_and_folds_beside_the_paper():
+def test_means_over_seeds_and_folds_beside_the_paper(tmp_path):
     records = [
-        record("fedavg", value=0.2), record("fedavg", value=0.4, seed=1), record("fedavg", value=0.3, fold=1),
-        record("fedtransfer", value=0.5, precision="int8"), record("fedtransfer", value=0.6, precision="float32"),
+        record("fedavg", value=0.2, root=tmp_path), record("fedavg", value=0.4, seed=1, root=tmp_path),
+        record("fedavg", value=0.3, fold=1, root=tmp_path),
+        record("fedtransfer", value=0.5, precision="int8", root=tmp_path),
+        record("fedtransfer", value=0.6, precision="float32", root=tmp_path),
     ]  # fmt: skip
-    scores = tables.scores_of(records, ["iron", "global"])
+    entries = tables.entries_of(records, ["iron"])
+    scores = tables.scores_of(entries, records)
+    claim = evidence.claims(entries, tables.CLAIMS, tables.MEASURED).iloc[0]
+    assert (claim.method, claim.baseline) == ("fedtransfer", "fedavg")
+    assert claim.gain == pytest.approx(0.3)  # on the one split and seed that both have
     assert len(scores) == 6 and set(scores.folds) == {2} and list(scores.test[:2]) == ["iron", "global"]
     first = tables.of_first_precision(scores)
     assert list(first.precision) == ["", "", "int8", "int8"]
-    table = tables.beside_paper(first)
+    table = tables.beside_paper(first, own=True)
     fedavg = table[(table.method == "fedavg") & (table.test == "global")].iloc[0]
     assert fedavg["map"] == pytest.approx(0.3) and fedavg.map_std == pytest.approx(0.1) and fedavg.seeds == "0 1"
     assert (fedavg.paper_map, fedavg.paper_mvi, fedavg.paper_ari) == (0.510, 0.236, 0.747)

@@ -22,6 +22,7 @@ from tffapps.evaluation.subjects import Run
 
 Labels = Mapping[str, Any]
 Metrics = Mapping[str, metrics.Counted | metrics.Ranked]
+SUFFIXES = ("", "_low", "_high", "_std")  # of a metric's columns
 COLUMNS = ("images", "subjects", "splits", "seeds")  # of every table of scores
 
 
@@ -84,8 +85,8 @@ def table(
 ) -> pd.DataFrame:
     """One row for each combination of the labels `by`.
 
-    Of each metric: `<metric>` (the mean over splits of means over seeds), `<metric>_low` and `_high` (95 %, by subject),
-    `<metric>_std` (over runs; blank for one). `worst`: the metric whose worst client is named.
+    Of each metric: `<metric>` (the mean over splits of means over seeds), `<metric>_low` and `_high` (95 %, by
+    subject), `<metric>_std` (over runs; blank for one). `worst`: the metric whose worst client is named.
     """
     chosen = _metrics(names)
     rows = []
@@ -116,7 +117,7 @@ def _score(runs: Sequence[Run], metric: metrics.Counted | metrics.Ranked) -> dic
 
 def _counts(runs: Sequence[Run]) -> dict[str, Any]:
     return {
-        "images": len({image for run in runs for image in (run.images if run.images is not None else ())}),
+        "images": len({image for run in runs if run.images is not None for image in run.images.tolist()}),
         "subjects": len({subject for run in runs for subject in run.subjects}),
         "splits": len({run.split for run in runs}),
         "seeds": " ".join(str(seed) for seed in sorted({run.seed for run in runs})),
@@ -172,7 +173,8 @@ def claims(entries: Sequence[Entry], declared: Iterable[Claim], names: Metrics |
     found = pd.DataFrame(rows)
     found["p_holm"] = paired.holm(found["p"].to_list())
     found["verdict"] = [
-        "not comparable" if np.isnan(row.gain) else paired.verdict(row.gain, row.p_holm) for row in found.itertuples()
+        "not comparable" if np.isnan(gain) else paired.verdict(gain, p)
+        for gain, p in zip(found["gain"].to_list(), found["p_holm"].to_list())
     ]
     return found
 

@@ -19,7 +19,7 @@ _DIGITS = 16
 def identified(rows: pd.DataFrame) -> pd.DataFrame:
     """image, subject and client of rows with the columns path, client and perhaps source and subject."""
     names = _images(rows)
-    subjects = rows["subject"].astype(str).to_numpy() if "subject" in rows.columns else [""] * len(rows)
+    subjects = [str(subject) for subject in rows["subject"]] if "subject" in rows.columns else [""] * len(rows)
     first: dict[str, str] = {}
     for name, subject in zip(names, subjects):
         if subject:

@@ -1,14 +1,16 @@
 """Scores as functions of how much every image weighs: what bootstrap and swaps need, for thousands of draws at once.
 
 Two kinds. A `Counted` metric is a function of sums over images (hits, true and predicted images of each class, losses):
-sums of subjects are added up once, and a draw is a product of matrices. A `Ranked` one (an area under a curve) needs the
-order of the images, which does not change with their weights.
+sums of subjects are added up once, and a draw is a product of matrices. A `Ranked` one (an area under a curve) needs
+the order of the images, which does not change with their weights.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
+
+from tffapps.evaluation.ranking import ranks
 
 SMALLEST_PROBABILITY = 1e-7  # keeps the loss of a confident mistake finite, as in `classification.scores`
 Of = Callable[[np.ndarray], np.ndarray]
@@ -149,6 +151,25 @@ def f1_of(code: int) -> Counted:
     return Counted(_class_counts, lambda counts: _f1(*_by_class(counts))[..., code])
 
 
+def kappa() -> Counted:
+    """Quadratic weighted kappa, of classes in their order: 1 for agreement, 0 for that of chance; NaN for one class."""
+
+    def columns(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+        predicted = probabilities.argmax(axis=1)
+        eye = np.eye(probabilities.shape[1])
+        squares = ((labels - predicted) ** 2).astype(np.float64)
+        return np.concatenate([squares[:, None], eye[labels], eye[predicted]], axis=1)
+
+    def of(sums: np.ndarray) -> np.ndarray:
+        true, predicted = np.split(sums[..., 1:], 2, axis=-1)
+        grades = np.arange(true.shape[-1])
+        chance = np.einsum("...i,ij,...j->...", true, (grades[:, None] - grades) ** 2.0, predicted)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(chance > 0, 1 - sums[..., 0] * true.sum(axis=-1) / chance, np.nan)
+
+    return Counted(columns, of)
+
+
 def mean_of(column: int, *, larger_is_better: bool = True) -> Counted:
     """The mean of a column of what stands in the place of probabilities: something measured on every image."""
     return Counted(
@@ -173,6 +194,15 @@ def _squares(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     return np.stack([distance, np.ones(len(labels))], axis=1)
 
 
+def _within(first: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Whether the right class is among the `first`, of equal scores the last: `ranking.ranks`."""
+    return lambda labels, scores: np.stack([ranks(labels, scores) <= first, np.ones(len(labels))], axis=1)
+
+
+def _reciprocal_ranks(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    return np.stack([1 / ranks(labels, scores), np.ones(len(labels))], axis=1)
+
+
 NAMED: dict[str, Counted | Ranked] = {
     "accuracy": Counted(_class_counts, _accuracy),
     "precision": Counted(_class_counts, _averaged(_precision, macro=False)),
@@ -184,6 +214,9 @@ NAMED: dict[str, Counted | Ranked] = {
     "auroc": Ranked(_roc_area),
     "auprc": Ranked(_average_precision),
     "loss": Counted(_losses, _mean, larger_is_better=False),
+    "top_3": Counted(_within(3), _mean),
+    "top_5": Counted(_within(5), _mean),
+    "mrr": Counted(_reciprocal_ranks, _mean),
     "brier": Counted(_squares, _mean, larger_is_better=False),
 }
 

@@ -1,7 +1,7 @@
 """Scores as a function of how often each subject counts: what intervals and paired comparisons resample.
 
-Images of one subject are alike, so that subjects, not images, are drawn. The metrics of `metrics.NAMED` are computed for
-thousands of draws at once; any other function anew for each draw.
+Images of one subject are alike, so that subjects, not images, are drawn. The metrics of `metrics.NAMED` are computed
+for thousands of draws at once; any other function anew for each draw.
 """
 
 import dataclasses

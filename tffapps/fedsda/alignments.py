@@ -106,7 +106,7 @@ class AmplitudeAlignment:
             key = _hash(mean.tobytes())
             return Aligned(
                 train.assign(path=_normalised(train.path, mean, key)),
-                fold.test.assign(path=_normalised(fold.test.path, mean, key)),
+                fold.test.assign(path=_normalised(fold.test.path, mean, key), source=fold.test.path),
                 key,
             )
         except ValueError as error:

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import REJECTED, Section, Table
+from tffapps.report.section import CLAIMS, REJECTED, SCORES, Section, Table
 
 PAGE = Section(
     "fedsda",
@@ -8,17 +8,20 @@ PAGE = Section(
     "Tells tumour from normal tissue in H&E patches whose stains differ from centre to centre. The federation learns a "
     "diffusion model of all centres' stain matrices, and every centre trains on patches restained from it.",
     (
+        CLAIMS,
         Table(
             "table2_optimisers.csv",
             "Methods, without and with FedSDA",
             "All centres' test patches after the last round; “none”: images as they are.",
+            SCORES,
         ),
         Table(
             "table3_alignment.csv",
             "Ways to align images",
             "SSIM is to the original; FID, KID and WD are means over every two centres, so they should fall.",
+            SCORES,
         ),
-        Table("left_out.csv", "Trained without a source, tested on all of it", flag="--leave-out"),
+        Table("left_out.csv", "Trained without a source, tested on all of it", kind=SCORES, flag="--leave-out"),
         Table("table1_diffusion.csv", "The stain model", "FD and WD: of drawn from measured stain matrices."),
         Table("rounds_vs_epochs.csv", "Many rounds of few epochs, or few of many"),
         Table("separation.csv", "How well patches come apart into stains", folded=True),

@@ -9,12 +9,20 @@ import numpy as np
 import pandas as pd
 
 from models import stain_diffusion
-from tffapps import Pool, Record, over_seeds, with_paper, write_table
+from tffapps import Pool, Record, with_paper, write_table
+from tffapps.app import PAPER
 from tffapps.data import wilds
+from tffapps.data.compare import is_own
+from tffapps.evaluation import evidence
+from tffapps.evaluation.evidence import Entry
+from tffapps.evaluation.metrics import NAMED, auprc_of
 from tffapps.fedsda import METRICS, paper
+from tffapps.fedsda.claims import CLAIMS
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
+
+TUMOUR = ("tumour", "tumor", "cancer", "metastasis", "positive")  # what the positive class may be called
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,29 +45,50 @@ def write_all(folder: pathlib.Path, results: Results) -> None:
     what_ran = results.what_ran
     data = {"data": what_ran["data"]}
     without_vgg = {name: value for name, value in what_ran.items() if name != "vgg"}
-    scores = scores_of(results.records)
+    entries = entries_of(results.records)
+    scores = scores_of(entries, results.records)
     everyone = scores[scores.fold == FEDERATION].drop(columns="fold")
     left_out = scores[scores.fold != FEDERATION].rename(columns={"fold": "left_out"})
+    write_table(folder / "claims.csv", evidence.claims(entries, CLAIMS), **without_vgg)
     write_table(folder / "data.csv", wilds.distribution(results.pool.table), **data)
     write_table(folder / "separation.csv", pd.DataFrame(results.separation), **data)
-    write_table(folder / "table2_optimisers.csv", table2(everyone), **without_vgg)
+    own = what_ran["profile"] == PAPER and is_own(results.pool, "fedsda")
+    write_table(folder / "table2_optimisers.csv", _shown(table2(everyone), own), **without_vgg)
     if results.quality:
-        write_table(folder / "table3_alignment.csv", table3(everyone, results.quality), **what_ran)
+        write_table(folder / "table3_alignment.csv", _shown(table3(everyone, results.quality), own), **what_ran)
     if results.stain_models:
         about = {**data, "profile": what_ran["profile"]}
-        write_table(folder / "table1_diffusion.csv", table1(results.stain_models, results.between), **about)
+        stains = _shown(table1(results.stain_models, results.between), own)
+        write_table(folder / "table1_diffusion.csv", stains, **about)
         write_table(folder / "rounds_vs_epochs.csv", rounds_vs_epochs(results.stain_models), **about)
     if len(left_out):
         write_table(folder / "left_out.csv", left_out, **without_vgg)
-    shown = everyone[["method", "side", "auroc", "auroc_std", "auprc", "accuracy", "seeds"]]
+    shown = everyone[["method", "side", "auroc", "auroc_low", "auroc_high", "auprc", "accuracy", "images", "seeds"]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
 
 
-def scores_of(records: Sequence[Record]) -> pd.DataFrame:
-    """The last round's, over seeds."""
-    rows = pd.DataFrame([{**record.labels, **record.summary} for record in records])
-    return over_seeds(rows, ["fold", "method", "side"], METRICS).assign(rounds=len(records[0].rounds))
+def entries_of(records: Sequence[Record]) -> list[Entry]:
+    """Of classifiers; label `left_out`: the source that none was trained with."""
+    return [
+        record.entry(left_out="" if record["fold"] == FEDERATION else record["fold"], left=record["fold"] != FEDERATION)
+        for record in records
+    ]
+
+
+def scores_of(entries: Sequence[Entry], records: Sequence[Record]) -> pd.DataFrame:
+    """The last round's. AUPRC is that of the tumour, where a class is called so, else a mean over classes."""
+    metrics: dict[str, Any] = {name: NAMED[name] for name in METRICS}
+    positive = next((label for label in entries[0].classes if label.lower() in TUMOUR), "")
+    if positive:
+        metrics["auprc"] = auprc_of(entries[0].classes.index(positive))
+    table = evidence.table(entries, ["fold", "method", "side"], metrics, worst="auroc")
+    return table.assign(positive=positive or "every class in turn", rounds=len(records[0].rounds))
+
+
+def _shown(table: pd.DataFrame, own: bool) -> pd.DataFrame:
+    """The paper's values stand beside runs on the paper's own data alone."""
+    return table if own else table[[name for name in table.columns if not name.startswith("paper_")]]
 
 
 def table1(stain_models: Sequence[StainModel], between: Sequence[float]) -> pd.DataFrame:

@@ -1,8 +1,7 @@
 """The work behind `tffapps.fedsda`: patches → stains → stain model → images of each side → classifiers → tables."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-
-from sklearn.metrics import average_precision_score
 
 from tffapps import (
     METHODS,
@@ -21,7 +20,9 @@ from tffapps import (
     UserError,
     name_of,
     open_engine,
+    with_earlier,
 )
+from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
 from tffapps.fedsda import (
     APP,
@@ -62,6 +63,8 @@ def run(flags: Flags) -> None:
         placement = here or AtSites(engine, separation)
         placement.announce(folder)
         results = _results(Study(APP, flags, engine), placement)
+    earlier = with_earlier(APP, flags, results.records, placement.pool.key)
+    results = dataclasses.replace(results, records=[record for record in earlier if record["method"] in METHODS])
     tables.write_all(folder, results)
     figures.draw_all(folder, results)
 
@@ -164,12 +167,10 @@ class Classifiers:
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
+            trained=subjects_in(aligned.train),
         )
 
 
 def _scores(predictions: Predictions) -> Metrics:
-    labels, probabilities = predictions.labels, predictions.probabilities
-    scores = classification.scores(labels, probabilities)
-    if probabilities.shape[1] == 2 and 0 < labels.sum() < len(labels):  # of the second class, which is the tumour
-        scores["auprc"] = float(average_precision_score(labels, probabilities[:, 1]))
+    scores = classification.scores(predictions.labels, predictions.probabilities)
     return {metric: scores[metric] for metric in METRICS}

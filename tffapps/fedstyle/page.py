@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import REJECTED, Section, Table
+from tffapps.report.section import CLAIMS, REJECTED, SCORES, Section, Table
 
 PAGE = Section(
     "fedstyle",
@@ -8,16 +8,17 @@ PAGE = Section(
     "Recognises artists when every client is one artist, the hardest case there is for FedAvg. Mean embeddings of an "
     "artist's pictures, “styles”, travel beside the weights, and the server trains on a small public set.",
     (
+        CLAIMS,
         Table(
             "comparison.csv",
             "Methods",
-            "Means of the last rounds. “local” is the server alone with the public pictures: nothing travels.",
-            renamed={"paper": "paper_accuracy"},
+            "The last round's model. “local” is the server alone with the public pictures: nothing travels.",
+            SCORES,
         ),
-        Table("table1_scalability.csv", "More artists"),
-        Table("ablation.csv", "Losses left out"),
-        Table("heterogeneity.csv", "Pictures dealt out otherwise"),
-        Table("cloaking.csv", "Cloaked pictures", "Training in one place."),
+        Table("table1_scalability.csv", "More artists", kind=SCORES),
+        Table("ablation.csv", "Losses left out", kind=SCORES),
+        Table("heterogeneity.csv", "Pictures dealt out otherwise", kind=SCORES),
+        Table("cloaking.csv", "Cloaked pictures", "Training in one place.", SCORES),
         Table("queries.csv", "Every test picture: where its artist came", folded=True),
         Table("data.csv", "Who has how many pictures", folded=True),
         REJECTED,

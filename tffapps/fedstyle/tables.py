@@ -1,4 +1,8 @@
-"""The tables of `results/fedstyle/`: means over the last rounds of every run, then over seeds."""
+"""The tables of `results/fedstyle/`.
+
+Scores are of the last round's model. The paper's are means over the last ten rounds: `last_rounds_accuracy` is that of
+as many rounds as --last-rounds says, for whoever compares with it.
+"""
 
 import pathlib
 from collections.abc import Sequence
@@ -7,10 +11,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps import Record, over_seeds, with_paper, write_table
+from tffapps import Record, with_paper, write_table
+from tffapps.app import PAPER
 from tffapps.data import artists
+from tffapps.data.compare import is_own
+from tffapps.evaluation import evidence
+from tffapps.evaluation.evidence import Entry
 from tffapps.fedstyle import COMPARISON, METRICS, paper
 from tffapps.fedstyle.asked import RANKINGS, Answers
+from tffapps.fedstyle.claims import CLAIMS
 from tffapps.fedstyle.data import Federation
 
 _TOP = 3  # artists that queries.csv names
@@ -19,15 +28,20 @@ _TOP = 3  # artists that queries.csv names
 def write_all(
     folder: pathlib.Path,
     federation: Federation,
-    scores: pd.DataFrame,
+    records: Sequence[Record],
+    last: int,
     answers: Answers | None,
     what_ran: dict[str, str],
 ) -> None:
-    """`scores` as `scores_of` has them; `answers`: of the model about every test picture, if it was asked."""
+    """`last`: rounds of the paper's mean; `answers`: of the model about every test picture, if it was asked."""
+    entries = [record.entry() for record in records]
+    scores = scores_of(entries, records, last)
+    own = what_ran["profile"] == PAPER and is_own(federation.pool, "fedstyle")
     write_table(folder / "data.csv", artists.distribution(federation.pool.table), data=what_ran["data"])
     written = {
-        "comparison": comparison(scores),
-        "table1_scalability": scalability(scores),
+        "claims": evidence.claims(entries, CLAIMS),
+        "comparison": comparison(scores, own),
+        "table1_scalability": scalability(scores, own),
         "ablation": ablation(scores),
         "heterogeneity": heterogeneity(scores, federation.dealt),
         "cloaking": cloaking(scores),
@@ -37,34 +51,40 @@ def write_all(
             write_table(folder / f"{name}.csv", table, **what_ran)
     if answers is not None:
         write_table(folder / "queries.csv", queries(answers), **what_ran)
-    print(written["comparison"].drop(columns=["seeds"]).to_string(index=False, float_format="{:.4f}".format))
+    shown = ["method", "accuracy", "accuracy_low", "accuracy_high", "macro_f1", "mrr", "images", "seeds"]
+    print(written["comparison"][shown].to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
 
 
-def scores_of(records: Sequence[Record], last: int) -> pd.DataFrame:
-    """Means over the last rounds of every run, then over seeds."""
+def scores_of(entries: Sequence[Entry], records: Sequence[Record], last: int) -> pd.DataFrame:
+    """One row for each study, variant, method and number of artists."""
+    keys = ["study", "variant", "method", "artists"]
     rows = [
         {
             **record.labels, "rounds": len(record.rounds),
             "bytes_per_client": record.rounds[["bytes_down", "bytes_up"]].sum().sum() / record["clients"],
-            **record.rounds.tail(last)[list(METRICS)].mean(), "last_accuracy": record.rounds.accuracy.iloc[-1],
+            "last_rounds_accuracy": record.rounds.accuracy.tail(last).mean(),
         }
         for record in records
     ]  # fmt: skip
-    keys = ["study", "variant", "method", "artists", "rounds", "bytes_per_client"]
-    return over_seeds(pd.DataFrame(rows), keys, (*METRICS, "last_accuracy"))
+    means = pd.DataFrame(rows).groupby(keys, sort=False, dropna=False)[
+        ["rounds", "bytes_per_client", "last_rounds_accuracy"]
+    ]
+    table = evidence.table(entries, keys, (*METRICS, "top_3", "top_5", "mrr"), worst="accuracy")
+    return table.merge(means.mean().reset_index(), on=keys).astype({"rounds": int})
 
 
-def comparison(scores: pd.DataFrame) -> pd.DataFrame:
+def comparison(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
     """Figure 3. What crosses the network is nothing for local, which is at the server."""
     table = _of(scores, COMPARISON)
     table.loc[table.method == "local", "bytes_per_client"] = 0
-    return with_paper(table, {(name,): value for name, value in paper.ARTISTSTYLE.items()}, ["method"])
+    values = {(name,): value for name, value in paper.ARTISTSTYLE.items()}
+    return with_paper(table, values, ["method"], "paper_accuracy") if own else table
 
 
-def scalability(scores: pd.DataFrame) -> pd.DataFrame:
+def scalability(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
     table = _of(scores, "scalability").drop(columns="bytes_per_client")
-    for index, metric in enumerate(METRICS):
+    for index, metric in enumerate(METRICS if own else ()):
         values = {(n, name): pair[index] for n, by in paper.SCALABILITY.items() for name, pair in by.items()}
         table = with_paper(table, values, ["artists", "method"], f"paper_{metric}")
     return table

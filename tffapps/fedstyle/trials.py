@@ -32,8 +32,10 @@ from tffapps import (
     name_of,
     open_engine,
     stream,
+    with_earlier,
 )
 from tffapps.data import images
+from tffapps.data.pool import subjects_in
 from tffapps.engine.values import HERE
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import TrainingAndOnce
@@ -80,8 +82,8 @@ def run(flags: Flags) -> None:
         "weights": trials.inputs(placement.federation.artists).weights, "model": flags[FedStyleSettings].model,
     }  # fmt: skip
     answers = asked.of_test_pictures(global_model.load(model), placement.federation) if model and here else None
-    last_rounds = flags[FedStyleSettings].last_rounds
-    tables.write_all(folder, placement.federation, tables.scores_of(records, last_rounds), answers, what_ran)
+    records = with_earlier(APP, placement.flags, records, placement.pool.key)
+    tables.write_all(folder, placement.federation, records, flags[FedStyleSettings].last_rounds, answers, what_ran)
     figures.draw_all(folder, placement.federation, records, answers, what_ran)
 
 
@@ -147,6 +149,7 @@ class Trials:
             aggregation=Aggregation() if role.alone else self._flags[Aggregation],
             min_clients=1 if role.alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            trained=subjects_in(pd.concat(list(rows.values()))),
             server_data=(lambda number: self._server_data(feed, case.seed, number)) if role.server else None,
         )  # fmt: skip
 

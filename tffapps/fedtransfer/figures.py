@@ -66,7 +66,8 @@ def _scores(path: pathlib.Path, scores: pd.DataFrame, title: str) -> None:
             for axes, test in zip(line, tests):
                 rows = scores[scores.test == test]
                 names = [f"{_name(row.method, row.site)}  {row[metric]:.2f}" for _, row in rows.iterrows()]
-                spread = np.nan_to_num(rows[f"{metric}_std"].astype(float))
+                around = [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
+                spread = np.nan_to_num(np.array(around, float)).clip(0)
                 axes.barh(names, rows[metric], xerr=spread, color=[f"C{number}" for number in range(len(rows))])
                 axes.invert_yaxis()
                 axes.set_xlabel(_NAMES[metric], fontsize=8)

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import Section, Table
+from tffapps.report.section import CLAIMS, COSTS, SCORES, Section, Table
 
 PAGE = Section(
     "fedtransfer",
@@ -9,20 +9,25 @@ PAGE = Section(
     "generator of its look; the generators travel, and clients train U-Nets on real tiles and on tiles painted in the "
     "others' looks.",
     (
+        CLAIMS,
         Table(
             "table3_federated.csv",
             "Federations",
             "“repeated” is our control: every client has its own tiles twice, as many as with FedTransfer.",
+            SCORES,
         ),
         Table(
             "trained_longer.csv",
             "Federations trained longer",
             "30 rounds instead of 5, otherwise the same.",
+            SCORES,
             flag="--rounds 30",
         ),
-        Table("table2_separate_centralised.csv", "Each client alone, and all tiles in one place"),
-        Table("generator_precision.csv", "Generators sent in fewer bits"),
-        Table("bytes.csv", "What crosses the network in one run, all clients together", in_bytes=("total",)),
+        Table("table2_separate_centralised.csv", "Each client alone, and all tiles in one place", kind=SCORES),
+        Table("generator_precision.csv", "Generators sent in fewer bits", kind=SCORES),
+        Table(
+            "bytes.csv", "What crosses the network in one run, all clients together", kind=COSTS, in_bytes=("total",)
+        ),
         Table("look.csv", "Do painted tiles look like the other client's?", "As a classifier of real tiles sees it."),
         Table("data.csv", "Who has how many tiles", folded=True),
     ),

@@ -1,10 +1,11 @@
 """The tables of `results/fedtransfer/`, the paper's own values beside ours.
 
-Every run is tested once, with the weights of the round that has the lowest mean validation loss. Means and spreads are
-over seeds and folds.
+A run is judged by the weights of the round that has the lowest mean validation loss. Scores are means over tiles;
+intervals are by micrograph, spreads over seeds and folds.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +14,22 @@ import numpy as np
 import pandas as pd
 
 from tffapps import Record, over_seeds, write_table
+from tffapps.app import PAPER
+from tffapps.data.compare import is_own
+from tffapps.evaluation import evidence, stored
+from tffapps.evaluation.evidence import COLUMNS, SUFFIXES, Entry
+from tffapps.evaluation.metrics import mean_of
 from tffapps.fedtransfer import GLOBAL, METRICS, paper
+from tffapps.fedtransfer.claims import CLAIMS
 from tffapps.fedtransfer.data import Tiles, images_of
 from tffapps.fedtransfer.exchange import Made
+from tffapps.study import TRAINED
 
 ALONE = ("separate", "centralised")
 _KEYS = ["method", "site", "precision", "test"]
 _MOVED = ["images_up", "generators_up", "generators_down", "weights_up", "weights_down"]
 _NO_VALUES = (np.nan,) * len(METRICS)
+MEASURED = {name: mean_of(position, larger_is_better=name != "mvi") for position, name in enumerate(METRICS)}
 _COMPARED = 100  # images, pixel by pixel
 
 
@@ -33,9 +42,18 @@ class Results:
     made: list[Made]
     what_ran: dict[str, str]
 
-    @property
+    @functools.cached_property
+    def entries(self) -> list[Entry]:
+        return entries_of(self.records, self.folds[0].clients)
+
+    @functools.cached_property
     def scores(self) -> pd.DataFrame:
-        return scores_of(self.records, [*self.folds[0].clients, GLOBAL])
+        return scores_of(self.entries, self.records)
+
+    @property
+    def papers_own(self) -> bool:
+        """Whether the paper's values are of the same data and setting."""
+        return self.what_ran["profile"] == PAPER and is_own(self.folds[0].pool, "fedtransfer")
 
 
 def write_all(folder: pathlib.Path, results: Results, seen: Sequence[pd.DataFrame]) -> None:
@@ -44,8 +62,9 @@ def write_all(folder: pathlib.Path, results: Results, seen: Sequence[pd.DataFram
     first = of_first_precision(scores)
     write_table(folder / "data.csv", tile_counts(results.folds[0]), data=what_ran["data"], profile=what_ran["profile"])
     for name, table in (
-        ("table2_separate_centralised", beside_paper(first[first.method.isin(ALONE)])),
-        ("table3_federated", beside_paper(first[~first.method.isin(ALONE)])),
+        ("claims", evidence.claims(results.entries, CLAIMS, MEASURED)),
+        ("table2_separate_centralised", beside_paper(first[first.method.isin(ALONE)], results.papers_own)),
+        ("table3_federated", beside_paper(first[~first.method.isin(ALONE)], results.papers_own)),
         ("generator_precision", generator_precision(scores, results)),
         ("bytes", sent(results)),
         ("look", looks(seen)),
@@ -57,18 +76,32 @@ def write_all(folder: pathlib.Path, results: Results, seen: Sequence[pd.DataFram
     print(f"tables and figures: {folder}")
 
 
-def scores_of(records: Sequence[Record], tests: Sequence[str]) -> pd.DataFrame:
-    """One row for each method, site, precision and test set."""
-    rows = [
-        {
-            "method": record["method"], "site": record["site"], "precision": record["precision"], "test": test,
-            "seed": record["seed"], "round": record.summary["round"], **record.summary["scores"][test],
-        }
-        for record in records
-        for test in tests
-    ]  # fmt: skip
-    table = over_seeds(pd.DataFrame(rows), _KEYS, (*METRICS, "round")).drop(columns="round_std")
-    return table.assign(folds=1 + max(record["fold"] for record in records))
+def entries_of(records: Sequence[Record], clients: Sequence[str]) -> list[Entry]:
+    """Each run on every client's test tiles, and on all of them; label `first`: stands for its method in tables."""
+    precisions = [record["precision"] for record in records if record["precision"]]
+    entries = []
+    for record in records:
+        labels = {**record.labels, "test": GLOBAL, "first": record["precision"] in ("", *precisions[:1])}
+        trained = int(record.summary.get(TRAINED, 0))
+        whole = evidence.measured_entry(labels, record.folder, METRICS, trained=trained, model=stored.CHOSEN)
+        for client in clients:
+            part = evidence.of_client(whole, client)
+            if part is not None:
+                entries.append(dataclasses.replace(part, labels={**labels, "test": client}))
+        entries.append(whole)
+    return entries
+
+
+def scores_of(entries: Sequence[Entry], records: Sequence[Record]) -> pd.DataFrame:
+    """One row for each method, site, precision and test set; `round`: the mean of those that validation chose."""
+    table = evidence.table(entries, _KEYS, MEASURED)
+    chosen = {key: [record.summary["round"] for record in records if _key(record) == key] for key in map(_key, records)}
+    rounds = [np.mean(chosen[key]) for key in table[_KEYS[:3]].itertuples(index=False, name=None)]
+    return table.assign(round=rounds, folds=1 + max(record["fold"] for record in records))
+
+
+def _key(record: Record) -> tuple[str, str, str]:
+    return record["method"], record["site"], record["precision"]
 
 
 def of_first_precision(scores: pd.DataFrame) -> pd.DataFrame:
@@ -96,15 +129,22 @@ def generator_precision(scores: pd.DataFrame, results: Results) -> pd.DataFrame:
     for precision in dict.fromkeys(made.precision for made in results.made):
         sizes = [each.bytes for made in results.made if made.precision == precision for each in made.deliveries]
         score = scores[(scores.precision == precision) & (scores.test == GLOBAL)].iloc[0]
-        metrics = {name: score[name] for metric in METRICS for name in (metric, f"{metric}_std")}
+        metrics = {f"{metric}{suffix}": score[f"{metric}{suffix}"] for metric in METRICS for suffix in SUFFIXES}
         row = {"precision": precision, "bytes": round(float(np.mean(sizes)))}
-        rows.append({**row, "pixel_difference": _difference(precision, results), **metrics, "seeds": score.seeds})
+        rows.append({**row, "pixel_difference": _difference(precision, results), **metrics, **score[list(COLUMNS)]})
     table = pd.DataFrame(rows)
     if not len(table):
         return table
     whole = table[table.precision == "float32"]
     base = whole.iloc[0] if len(whole) else pd.Series({"bytes": np.nan, "map": np.nan})
-    ordered = ["precision", "bytes", "ratio", "pixel_difference", "map", "map_std", "map_change"]
+    ordered = [
+        "precision",
+        "bytes",
+        "ratio",
+        "pixel_difference",
+        *(f"map{suffix}" for suffix in SUFFIXES),
+        "map_change",
+    ]
     table = table.assign(ratio=table["bytes"] / base["bytes"], map_change=table["map"] - base["map"])
     return table[[*ordered, *(name for name in table.columns if name not in ordered)]]
 
@@ -159,8 +199,10 @@ def looks(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return table
 
 
-def beside_paper(rows: pd.DataFrame) -> pd.DataFrame:
-    """The paper's own values in columns of their own, blank where it has none."""
+def beside_paper(rows: pd.DataFrame, own: bool) -> pd.DataFrame:
+    """The paper's own values in columns of their own, blank where it has none, if they are of the same data."""
+    if not own:
+        return rows.reset_index(drop=True)
     values = [
         paper.VALUES.get((method, site), {}).get(test, _NO_VALUES)
         for method, site, test in zip(rows.method, rows.site, rows.test)

@@ -19,7 +19,9 @@ from tffapps import (
     name_of,
     open_engine,
     stream,
+    with_earlier,
 )
+from tffapps.data.pool import subjects_in
 from tffapps.fedtransfer import (
     ALL_DATA,
     APP,
@@ -53,7 +55,8 @@ def run(flags: Flags) -> None:
         trials = Trials(study, placement)
         for note in trials.folds[0].pool.notes:
             print(note, file=sys.stderr)
-        records = [study.run(trial) for trial in trials.all()]
+        played = [study.run(trial) for trial in trials.all()]
+    records = with_earlier(APP, flags, played, {fold.pool.key for fold in trials.folds})
     tiles = trials.folds[0]
     what_ran = {
         "data": tiles.pool.name, "profile": flags.profile, "weights": trials.weights_used,
@@ -63,7 +66,9 @@ def run(flags: Flags) -> None:
     tables.write_all(folder, results, trials.looks() if here else [])
     figures.draw_all(folder, results)
     if here:
-        figures.draw_images(folder, results, ScoringHere(trials.network).boundaries)
+        figures.draw_images(
+            folder, dataclasses.replace(results, records=played), ScoringHere(trials.network).boundaries
+        )
     else:
         print("look.csv, looks.png, segmentations.png: left out, the images are at the sites", file=sys.stderr)
 
@@ -154,6 +159,7 @@ class Trials:
             size=len(cohort.training),
             aggregation=self._flags[Aggregation] if site == FEDERATION else Aggregation(),
             min_clients=self._common.min_clients if site == FEDERATION else 1,
+            trained=subjects_in(tiles.part("train", site if alone else None)),
         )  # fmt: skip
 
     def _clients(self, cohort: Cohort, seed: int) -> list[Client]:

@@ -13,7 +13,7 @@ from tffapps.fnst.attack import Attacked
 from tffapps.fnst.data import images_of
 from tffapps.fnst.exchange import Made
 from tffapps.fnst.styler import Styler
-from tffapps.fnst.tables import BEST, LAST, Findings, f1_per_class, scores_of
+from tffapps.fnst.tables import Findings, entries_of, f1_per_class, scores_of
 
 _ROWS = 6  # of the sheet of styles
 
@@ -23,7 +23,7 @@ def draw_all(folder: pathlib.Path, findings: Findings) -> None:
     pool, what_ran = findings.federation, findings.what_ran
     title = f"{what_ran['data']}, {what_ran['model']}, {what_ran['weights']}"
     _classes(folder / "classes.png", pool)
-    _scores(folder / "macro_f1.png", scores_of(findings.records), title)
+    _scores(folder / "macro_f1.png", scores_of(entries_of(findings.records)), title)
     curves = f1_per_class(findings.records, pool.classes)
     if len(curves):
         _curves(folder / "f1_per_class.png", curves, pool.classes, title)
@@ -57,10 +57,10 @@ def _scores(path: pathlib.Path, scores: pd.DataFrame, title: str) -> None:
     positions = np.arange(len(bars))
     with Canvas(path, width=max(5.0, 0.8 * len(bars) + 2), height=3.6, title=title) as canvas:
         axes = canvas.axes[0, 0]
-        for shift, chosen in ((-0.2, BEST), (0.2, LAST)):
-            best = [rows[rows.chosen == chosen].sort_values("macro_f1").iloc[-1] for rows in bars.values()]
-            spread = np.nan_to_num([row.macro_f1_std for row in best])
-            axes.bar(positions + shift, [row.macro_f1 for row in best], 0.38, yerr=spread, capsize=2, label=chosen)
+        best = [rows.sort_values("macro_f1").iloc[-1] for rows in bars.values()]
+        around = [[row.macro_f1 - row.macro_f1_low, row.macro_f1_high - row.macro_f1] for row in best]
+        spread = np.nan_to_num(np.array(around, float).T).clip(0)
+        axes.bar(positions, [row.macro_f1 for row in best], 0.6, yerr=spread, capsize=3, label="with 95 % interval")
         axes.set_xticks(positions, list(bars), rotation=35, ha="right", fontsize=8)
         axes.set_ylabel("macro F1")
         axes.set_ylim(0, 1.2)  # room for the legend

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import REJECTED, Section, Table
+from tffapps.report.section import CLAIMS, REJECTED, SCORES, TRACE, Section, Table
 
 PAGE = Section(
     "fnst",
@@ -8,17 +8,19 @@ PAGE = Section(
     "Classifies colon patches when every site has plenty of one class and a handful of the others. Sites send Gram "
     "matrices of their rich class, others put those styles on their few images of it; then comes FedAvg.",
     (
+        CLAIMS,
         Table(
             "table3_fnst.csv",
             "With made images",
             "“repeated” is our control: the rare images themselves, as many times as FNST makes images of them. The "
-            "paper reports the round of the best AUC on the test set; “last” was chosen by nobody.",
+            "last round's scores; the paper reports the round of the best AUC on the test set.",
+            SCORES,
         ),
-        Table("table2_single_and_federated.csv", "Each site alone, and their federation"),
-        Table("table4_gains.csv", "Gains"),
-        Table("table1_centralised.csv", "All images in one place"),
+        Table("table2_single_and_federated.csv", "Each site alone, and their federation", kind=SCORES),
+        Table("table4_gains.csv", "Gains", kind=SCORES),
+        Table("table1_centralised.csv", "All images in one place", kind=SCORES),
         Table("gram_attack.csv", "Can a Gram matrix be traced to its image?"),
-        Table("f1_per_class.csv", "F1 by class over rounds", folded=True),
+        Table("f1_per_class.csv", "F1 by class over rounds", kind=TRACE, folded=True),
         Table("exchange.csv", "Every file that crossed the server", folded=True),
         Table("data.csv", "Who has how many images", folded=True),
         REJECTED,

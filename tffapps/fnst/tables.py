@@ -1,7 +1,6 @@
-"""The tables of `results/fnst/`, the paper's own values beside ours.
+"""The tables of `results/fnst/`, the paper's own values beside ours where its own data were used.
 
-Every run has two rows. "best AUC" is the round with the highest AUC on the test set, as the paper reports it: chosen
-with the test set in view, it flatters. "last" is the last round, chosen by nobody.
+Scores are of the last round, chosen by nobody. (The paper reports the round with the highest AUC on the test set.)
 """
 
 import dataclasses
@@ -13,19 +12,24 @@ import numpy as np
 import pandas as pd
 
 from tffapps import Pool, Record, over_seeds, write_table
+from tffapps.app import PAPER
 from tffapps.data import chaoyang
+from tffapps.data.compare import is_own
+from tffapps.evaluation import evidence
+from tffapps.evaluation.evidence import Entry
 from tffapps.fnst import AUGMENTED, METRICS, Augmentation, paper
 from tffapps.fnst.attack import Attacked
+from tffapps.fnst.claims import CLAIMS, GAINS
 from tffapps.fnst.exchange import Made
 
-BEST, LAST = "best AUC", "last"
-_KEYS = ["method", "site", "rare", "augmentation", "made", "chosen"]
+_KEYS = ["method", "site", "rare", "augmentation", "made"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
     """All that the tables and figures of a command are made of."""
 
+    pool: Pool
     federation: Pool  # of the first seed and the first number of rare images
     records: Sequence[Record]
     made: Mapping[tuple[str, int], Made]  # by augmentation and seed
@@ -35,80 +39,77 @@ class Findings:
 
 def write_all(folder: pathlib.Path, findings: Findings) -> None:
     """Writes every table that there are rows for, and shows the scores."""
-    pool, scores = findings.federation, scores_of(findings.records)
-    everything = findings.what_ran
+    pool, entries, everything = findings.federation, entries_of(findings.records), findings.what_ran
+    scores = scores_of(entries)
+    own = everything["profile"] == PAPER and is_own(findings.pool, "fnst")
     data_only = {name: everything[name] for name in ("data", "profile")}
     without_model = {**data_only, "vgg": everything["vgg"]}
     used = pool.table[pool.table.split != "val"]
     attack = findings.attacked.table if findings.attacked else pd.DataFrame()
     for name, table, what_ran in (
         ("data", chaoyang.distribution(used, pool.classes), data_only),
-        ("table1_centralised", table1(scores), everything),
-        ("table2_single_and_federated", table2(scores), everything),
-        ("table3_fnst", table3(scores), everything),
-        ("table4_gains", table4(scores), everything),
+        ("claims", evidence.claims(entries, CLAIMS), everything),
+        ("table1_centralised", table1(scores, own), everything),
+        ("table2_single_and_federated", table2(scores, own), everything),
+        ("table3_fnst", table3(scores, own), everything),
+        ("table4_gains", table4(entries, own), everything),
         ("f1_per_class", f1_per_class(findings.records, pool.classes), everything),
         ("exchange", exchange(findings.made), everything),
         ("gram_attack", attack, without_model),
     ):
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
-    shown = scores[["method", "site", "rare", "augmentation", "chosen", *METRICS]]
+    shown = scores[["method", "site", "rare", "augmentation", *METRICS, "macro_f1_low", "macro_f1_high", "images"]]
     print(shown.to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
 
 
-def scores_of(records: Sequence[Record]) -> pd.DataFrame:
-    """One row for each method, site, setting and way of choosing: means over seeds."""
-    rows = []
-    for record in records:
-        areas = record.rounds.auroc.fillna(-1)
-        for chosen, row in ((BEST, record.rounds.loc[areas.idxmax()]), (LAST, record.rounds.iloc[-1])):
-            rows.append({**_labels(record), "chosen": chosen, "round": row["round"], **row[list(METRICS)]})
-    table = over_seeds(pd.DataFrame(rows), _KEYS, (*METRICS, "round"))
-    return table.drop(columns="round_std").astype({"rare": "Int64", "made": "Int64"})
+def entries_of(records: Sequence[Record]) -> list[Entry]:
+    return [record.entry(rare=record["rare"] or None, made=record["made"] or None) for record in records]
 
 
-def table1(scores: pd.DataFrame) -> pd.DataFrame:
-    """All images in one place."""
+def scores_of(entries: Sequence[Entry]) -> pd.DataFrame:
+    """One row for each method, site and setting."""
+    table = evidence.table(entries, _KEYS, METRICS, worst="macro_f1")
+    return table.astype({"rare": "Int64", "made": "Int64"})
+
+
+def table1(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
+    """All images in one place; `own`: they are the paper's."""
     rows = scores[scores.method == "centralised"].drop(columns=["rare", "augmentation", "made"])
-    return _beside(rows, [paper.CENTRALISED] * len(rows))
+    return _beside(rows, [paper.CENTRALISED] * len(rows), own)
 
 
-def table2(scores: pd.DataFrame) -> pd.DataFrame:
+def table2(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
     """Each client alone, and their federation."""
     rows = scores[scores.method.isin(("separate", "fedavg"))].drop(columns=["augmentation", "made"])
-    return _beside(rows, [_site(site, rare) for site, rare in zip(rows.site, rows.rare)])
+    return _beside(rows, [_site(site, rare) for site, rare in zip(rows.site, rows.rare)], own)
 
 
-def table3(scores: pd.DataFrame) -> pd.DataFrame:
+def table3(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
     """Federations with images made, and with images repeated."""
     rows = scores[scores.method.isin(AUGMENTED)].drop(columns="site")
     values = [
         paper.FNST.get(augmentation) if method == "fnst" else None
         for method, augmentation in zip(rows.method, rows.augmentation)
     ]
-    return _beside(rows, values)
+    return _beside(rows, values, own)
 
 
-def table4(scores: pd.DataFrame) -> pd.DataFrame:
+def table4(entries: Sequence[Entry], own: bool = False) -> pd.DataFrame:
     """Gains over the federation without images made, and over the best client alone, metric by metric.
 
-    The paper's columns are worked out from its Tables 2 and 3; its own Table 4 differs from them in places.
+    The paper's column is worked out from its Tables 2 and 3; its own Table 4 differs from them in places.
     """
-    rows: list[dict[str, Any]] = []
-    for _, row in scores[scores.method.isin(AUGMENTED)].iterrows():
-        setting = scores.rare.isna() if pd.isna(row.rare) else scores.rare.eq(row.rare).fillna(False)
-        same = scores[setting & (scores.chosen == row.chosen)]
-        bases = {"fedavg": same[same.method == "fedavg"], "best_alone": same[same.method == "separate"]}
-        gain: dict[str, Any] = {"method": row.method, "augmentation": row.augmentation, "chosen": row.chosen}
-        for base, compared in bases.items():
-            for index, metric in enumerate(METRICS):
-                gain[f"{metric}_over_{base}"] = row[metric] - compared[metric].max() if len(compared) else None
-                if row.method == "fnst":
-                    gain[f"paper_{metric}_over_{base}"] = _paper_gain(row.augmentation, base, index)
-        rows.append(gain)
-    return pd.DataFrame(rows)
+    table = evidence.claims(entries, GAINS).drop(columns=["claim", "role"], errors="ignore")
+    if not own or not len(table):
+        return table
+    gains = []
+    for method, baseline, metric in table[["method", "baseline", "metric"]].itertuples(index=False, name=None):
+        name, augmentation = method.split()
+        base = "fedavg" if baseline == "fedavg" else "best_alone"
+        gains.append(_paper_gain(augmentation, base, METRICS.index(metric)) if name == "fnst" else None)
+    return table.assign(paper_gain=gains)
 
 
 def f1_per_class(records: Sequence[Record], classes: Sequence[str]) -> pd.DataFrame:
@@ -155,11 +156,12 @@ def _paper_gain(augmentation: str, base: str, index: int) -> float | None:
     return paper.FNST[augmentation][index] - (values[-1] if base == "fedavg" else max(values[:-1]))
 
 
-def _beside(rows: pd.DataFrame, values: Sequence[tuple[float, ...] | None]) -> pd.DataFrame:
-    """The paper's values beside ours: it has best-AUC rows only."""
-    shown = [value if chosen == BEST else None for value, chosen in zip(values, rows.chosen)]
+def _beside(rows: pd.DataFrame, values: Sequence[tuple[float, ...] | None], own: bool) -> pd.DataFrame:
+    """The paper's values beside ours, if they are of its own data."""
+    if not own:
+        return rows.reset_index(drop=True)
     columns = {
-        f"paper_{metric}": [np.nan if value is None else value[index] for value in shown]
+        f"paper_{metric}": [np.nan if value is None else value[index] for value in values]
         for index, metric in enumerate(METRICS)
     }
     return rows.assign(**columns).reset_index(drop=True)

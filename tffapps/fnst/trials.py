@@ -23,7 +23,9 @@ from tffapps import (
     UserError,
     name_of,
     open_engine,
+    with_earlier,
 )
+from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
 from tffapps.fnst import (
     APP,
@@ -71,13 +73,14 @@ def run(flags: Flags) -> None:
         common.check_clients(len(first.clients))
         study = Study(APP, flags, engine)
         trials = Trials(study, pool, Exchange(placed(styler, engine)) if styler else None)
-        records = [study.run(trial) for trial in trials.all(augmentations)]
+        played = [study.run(trial) for trial in trials.all(augmentations)]
+    records = with_earlier(APP, flags, played, pool.key)
     what_ran = {
         "data": pool.name, "profile": flags.profile, "weights": trials.inputs.weights,
         "model": flags[FnstSettings].model, "vgg": styler.described() if styler else "",
     }  # fmt: skip
     attacked = attack(styler, first, flags[AttackSettings]) if styler and attacks else None
-    findings = tables.Findings(first, records, trials.made, attacked, what_ran)
+    findings = tables.Findings(pool, first, records, trials.made, attacked, what_ran)
     tables.write_all(folder, findings)
     figures.draw_all(folder, findings)
     if styler and trials.made and not pool.at_sites:
@@ -181,6 +184,7 @@ class Trials:
             aggregation=Aggregation() if alone else self._flags[Aggregation],
             min_clients=1 if alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            trained=_trained(training),
         )
 
     def _evaluator(self, seed: int) -> PredictionEvaluator:
@@ -210,6 +214,11 @@ def _labels(
     return {
         "method": method, "site": site, "rare": rare, "augmentation": augmentation, "made": made, "seed": seed,
     }  # fmt: skip
+
+
+def _trained(training: Mapping[str, pd.DataFrame]) -> int:
+    """Subjects, of whose images all that are made come too."""
+    return subjects_in(pd.concat(list(training.values())).drop_duplicates("path"))
 
 
 def _by_client(federation: Pool) -> dict[str, pd.DataFrame]:

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import REJECTED, Section, Table
+from tffapps.report.section import CLAIMS, COSTS, REJECTED, SCORES, TRACE, Section, Table
 
 PAGE = Section(
     "plfl",
@@ -9,18 +9,27 @@ PAGE = Section(
     "then clients label their own images with its model and train on the labels it is sure of. CSFL (clients have all "
     "labels) and FSSFL (a fifth of them, FixMatch) are the thesis's other settings, PLFL+ is ours.",
     (
+        CLAIMS,
         Table(
             "comparison.csv",
             "Frameworks",
-            "The server's test images after each round; gold is the server's own training before any round. CSFL's "
-            "server has other test images than the rest, so its rows compare with the others only roughly.",
-            only={"site": "server"},
+            "The server's test images at the end; gold is the server's own training before any round. CSFL's server "
+            "has other test images than the rest, so its rows compare with the others only roughly.",
+            SCORES,
         ),
-        Table("best.csv", "Each framework at its end", folded=True),
+        Table(
+            "rounds.csv",
+            "Round by round",
+            "As the runs wrote them down: the server's test images, and what clients' own models do.",
+            TRACE,
+            only={"site": "server"},
+            folded=True,
+        ),
+        Table("best.csv", "Each framework at its end", kind=SCORES, folded=True),
         Table("pseudo_labels.csv", "Labels that clients kept, and how many were right", folded=True),
-        Table("poisoning.csv", "One client spoilt", "Accuracy and macro F1 at the server."),
-        Table("times.csv", "Minutes"),
-        Table("confusion.csv", "Confusion matrices, all seeds together", folded=True),
+        Table("poisoning.csv", "One client spoilt", "Accuracy and macro F1 at the server.", SCORES),
+        Table("times.csv", "Minutes", kind=COSTS),
+        Table("confusion.csv", "Confusion matrices, all seeds together", kind=TRACE, folded=True),
         Table("models.csv", "Parameters of the networks", folded=True),
         Table("splits.csv", "Who has how many images", folded=True),
         REJECTED,

@@ -1,5 +1,6 @@
 """The tables of `results/plfl/` from the runs' records, the thesis's values beside ours."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,34 +9,69 @@ import pandas as pd
 
 from tffapps import Pool, Record, over_seeds
 from tffapps.data import oai
-from tffapps.evaluation import classification
+from tffapps.evaluation import classification, evidence
+from tffapps.evaluation.evidence import Entry
+from tffapps.evaluation.metrics import NAMED, kappa
 from tffapps.plfl import AFTER_GOLD, MAIN_METRICS, METRICS, SPLITS, division, paper, poisoning
+from tffapps.plfl.claims import CLAIMS
+
+KAPPA = kappa()  # grades have an order
 
 
-def all_of(records: Sequence[Record], pool: Pool, seeds: Sequence[int]) -> dict[str, pd.DataFrame]:
-    """Every table by its name; those of which there is nothing to say are empty."""
+def all_of(records: Sequence[Record], pool: Pool, seeds: Sequence[int], own: bool) -> dict[str, pd.DataFrame]:
+    """Every table by its name; those of which there is nothing to say are empty.
+
+    `own`: the images are the thesis's, so that its values may stand beside ours.
+    """
     clean = [record for record in records if not record["poison"]]
     kinds = list(dict.fromkeys(SPLITS[record["method"]] for record in clean))
+    entries = [record.entry(framework=record["method"]) for record in records]
+    scores = scores_of([entry for entry in entries if not entry.labels["poison"]], clean)
     return {
-        "comparison": comparison(clean),
-        "best": best(last_rounds(clean)),
-        "pseudo_labels": pseudo_labels(clean, pool.classes, division.clients(pool)),
-        "times": times(clean),
-        "splits": splits(pool, kinds, seeds),
+        "claims": evidence.claims(entries, CLAIMS),
+        "comparison": scores,
+        "rounds": by_round(clean, own),
+        "best": best(scores),
+        "pseudo_labels": _shown(pseudo_labels(clean, pool.classes, division.clients(pool)), own),
+        "times": _shown(times(clean), own),
+        "splits": _shown(splits(pool, kinds, seeds), own),
         "confusion": confusion(clean, pool.classes),
-        "poisoning": poisoning_table(records),
+        "poisoning": poisoning_table(entries),
     }
 
 
-def shown(records: Sequence[Record]) -> str:
+def shown(scores: pd.DataFrame) -> str:
     """What the command prints at its end."""
-    last = last_rounds([record for record in records if not record["poison"]])
-    columns = ["framework", "model", "rounds", "accuracy", "f1", "macro_f1", "auroc", "seeds"]
-    return last[columns].to_string(index=False, float_format="{:.4f}".format)
+    columns = [
+        "framework",
+        "model",
+        "rounds",
+        "accuracy",
+        "macro_f1",
+        "macro_f1_low",
+        "macro_f1_high",
+        "auroc",
+        "images",
+    ]
+    return scores[columns].to_string(index=False, float_format="{:.4f}".format)
 
 
-def comparison(records: Sequence[Record]) -> pd.DataFrame:
-    """Scores by framework, model, round and site: the server's test images, the clients' own.
+def _shown(table: pd.DataFrame, own: bool) -> pd.DataFrame:
+    return table if own else table[[name for name in table.columns if not str(name).startswith("paper_")]]
+
+
+def scores_of(entries: Sequence[Entry], records: Sequence[Record]) -> pd.DataFrame:
+    """The server's test images at the end of each framework: after the last round that a seed played."""
+    metrics = {**{name: NAMED[name] for name in METRICS}, "quadratic_kappa": KAPPA}
+    table = evidence.table(entries, ["framework", "model"], metrics)
+    played = pd.DataFrame([{**_labels(record), "rounds": len(record.rounds)} for record in records])
+    rounds = played.groupby(["framework", "model"], sort=False)["rounds"].mean().reset_index()
+    return table.merge(rounds, on=["framework", "model"])
+
+
+def by_round(records: Sequence[Record], own: bool) -> pd.DataFrame:
+    """Scores by framework, model, round and site, as the runs wrote them down: the server's test images, the clients'
+    own.
 
     Rounds are counted from 0, as in the thesis; `initial` is the server's own training. A client's model is the one
     it sent, tested on its own test images. A client of plfl has no labels, so `labels` says what its model is held
@@ -45,6 +81,8 @@ def comparison(records: Sequence[Record]) -> pd.DataFrame:
     rows = [row for record in records for row in _comparison_rows(record)]
     by = ["framework", "model", "round", "site", "labels"]
     table = over_seeds(pd.DataFrame(rows), by, METRICS)
+    if not own:
+        return table
     keys = list(table[by[:4]].itertuples(index=False, name=None))
     as_in_thesis = table.labels != "true, all images"
     for number, metric in enumerate(paper.SCORES):
@@ -55,18 +93,9 @@ def comparison(records: Sequence[Record]) -> pd.DataFrame:
     return table
 
 
-def last_rounds(records: Sequence[Record]) -> pd.DataFrame:
-    """The server's model at the end of each framework: after the last round that a seed played."""
-    rows = []
-    for record in records:
-        scores = record.rounds.iloc[-1][list(METRICS)].to_dict()
-        rows.append({**_labels(record), "rounds": len(record.rounds), **scores})
-    return over_seeds(pd.DataFrame(rows), ["framework", "model"], [*METRICS, "rounds"]).drop(columns="rounds_std")
-
-
-def best(last: pd.DataFrame) -> pd.DataFrame:
+def best(scores: pd.DataFrame) -> pd.DataFrame:
     """Table 5.27: of each framework the network that did best. Chosen by test accuracy, as the thesis does."""
-    return last.loc[last.groupby("framework", sort=False).accuracy.idxmax()]
+    return scores.loc[scores.groupby("framework", sort=False).accuracy.idxmax()]
 
 
 def pseudo_labels(records: Sequence[Record], classes: list[str], clients: Sequence[str] = oai.CLIENTS) -> pd.DataFrame:
@@ -151,22 +180,18 @@ def confusion(records: Sequence[Record], classes: list[str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def poisoning_table(records: Sequence[Record]) -> pd.DataFrame:
-    """The server's scores after the last round against the share of the first client's data that is spoilt."""
-    rows: list[dict[str, Any]] = [
-        {
-            **_labels(record), "what": poisoning.KINDS[record["method"]], "share": record["poison"],
-            **{metric: record.rounds.iloc[-1][metric] for metric in MAIN_METRICS},
-        }
-        for record in records
-        if record["method"] in poisoning.KINDS
-    ]  # fmt: skip
-    seeds = {row["seed"] for row in rows if row["share"]}
-    rows = [row for row in rows if row["seed"] in seeds]  # the same with and without poison
-    if not rows:
-        return pd.DataFrame()
+def poisoning_table(entries: Sequence[Entry]) -> pd.DataFrame:
+    """The server's scores at the end against the share of the first client's data that is spoilt."""
+    told = []
+    for entry in entries:
+        method, share = entry.labels["method"], entry.labels["poison"]
+        if method in poisoning.KINDS:
+            labels = {**entry.labels, "what": poisoning.KINDS[method], "share": share}
+            told.append(dataclasses.replace(entry, labels=labels))
+    seeds = {entry.labels["seed"] for entry in told if entry.labels["share"]}
+    both = [entry for entry in told if entry.labels["seed"] in seeds]  # the same with and without poison
     by = ["framework", "model", "what", "share"]
-    return over_seeds(pd.DataFrame(rows).sort_values([*by[:2], "share"]), by, MAIN_METRICS)
+    return evidence.table(both, by, MAIN_METRICS).sort_values([*by[:2], "share"]) if both else pd.DataFrame()
 
 
 def _labels(record: Record) -> dict[str, Any]:

@@ -23,9 +23,13 @@ from tffapps import (
     key_of,
     name_of,
     open_engine,
+    with_earlier,
     write_table,
 )
+from tffapps.app import PAPER
 from tffapps.data import images, oai
+from tffapps.data.compare import is_own
+from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
 from tffapps.plfl import (
     AFTER_GOLD,
@@ -64,8 +68,10 @@ def run(flags: Flags) -> None:
             trials = Trials(study, pool, placement, model)
             records += [study.run(trial) for trial in trials.all()]
             weights.append(trials.inputs.weights)
+    records = with_earlier(APP, flags, records, pool.key)
     what_ran = {"data": pool.name, "profile": flags.profile, "weights": weights[0]}
-    made = tables.all_of(records, pool, common.seeds)
+    own = flags.profile == PAPER and is_own(pool, APP.name)
+    made = tables.all_of(records, pool, common.seeds, own)
     for name, table in made.items():
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
@@ -74,7 +80,7 @@ def run(flags: Flags) -> None:
     figures.draw_all(folder, records, pool, made, f"{pool.name}, {weights[0]}")
     if flags[PlflImages].preprocess == "knee":
         figures.knee_steps(folder / "steps.png", pool, flags[PlflImages].contrast)
-    print(tables.shown(records))
+    print(tables.shown(made["comparison"]))
     print(f"tables and figures: {folder}")
 
 
@@ -134,6 +140,7 @@ class Trials:
             aggregation=self._flags[Aggregation] if several else Aggregation(),
             min_clients=1 if method == "gold" else common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            trained=subjects_in(table[table.split == "train"]),
             server_data=federation.server_data,
             enough=(lambda row: row["val_accuracy"] >= target) if target and method in AFTER_GOLD else None,
         )

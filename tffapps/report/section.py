@@ -3,9 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
-
-# What a table holds. SCORES have intervals, and say of how many images and subjects (a test sees to it); a TRACE is what
-# was written down while runs trained, round by round: it explains a score, and decides nothing.
+# What a table holds. SCORES have intervals, and say of how many images and subjects (a test sees to it); a TRACE is
+# what was written down while runs trained, round by round: it explains a score, and decides nothing.
 SCORES, COUNTS, COSTS, TRACE = "scores", "counts", "costs", "trace"
 
 
