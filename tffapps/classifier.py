@@ -56,11 +56,11 @@ class Classifier:
         once = functools.partial(self.batches, shuffle=False)
         return TestImages(self._engine, self.inputs.model, self.inputs.spec, rows, once, exact=self._exact)
 
-    def judged(self, pool: Pool, select: str) -> tuple[dict[str, TestImages], str]:
+    def judged(self, tested: pd.DataFrame, validated: pd.DataFrame, select: str) -> tuple[dict[str, TestImages], str]:
         """Parts of a `PredictionEvaluator`, the validation images among them if there are any, and its `chosen_by`."""
-        parts = {"": self.test_images(pool.part("test"))}
-        if len(pool.part("val")):
-            parts[VAL] = self.test_images(pool.part("val"))
+        parts = {"": self.test_images(tested)}
+        if len(validated):
+            parts[VAL] = self.test_images(validated)
         return parts, VAL_LOSS if select == VALIDATION and VAL in parts else ""
 
     def _exact(self, rows: pd.DataFrame) -> Any:

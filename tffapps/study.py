@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tffapps import __version__
-from tffapps.app import VALIDATION, App, Common
+from tffapps.app import App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
@@ -93,7 +93,7 @@ class Record:
 
     def entry(self, **labels: Any) -> Entry:
         """What a classifier's run predicted of its test images; `labels` are added to its own."""
-        model = stored.CHOSEN if self.labels.get("chosen") == VALIDATION else stored.LAST
+        model = stored.CHOSEN if self.labels.get("chosen") else stored.LAST
         trained = int(self.summary.get(TRAINED, 0))
         return classifier_entry({**self.labels, **labels}, self.folder, trained=trained, model=model)
 

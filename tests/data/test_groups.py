@@ -67,9 +67,7 @@ def test_a_copy_is_in_the_group_of_its_original(number, table, found):
 
 def test_other_images_are_in_no_group(table, found):
     assert pd.Series(found).value_counts().tolist() == [2] * 7 + [1]
-    assert groups.sentence(table, found) == (
-        "14 images in 7 groups of near-duplicates; 7 groups are in train and test"
-    )
+    assert groups.sentence(table, found) == ("14 images in 7 groups of near-duplicates; 7 groups are in train and test")
     assert groups.sentence(table, list(table.path)) == "near-duplicates: none"
     assert groups.sentence(table.assign(split="train"), found).endswith("; each is in one split")
 

@@ -98,11 +98,11 @@ def test_flags_choose_the_splits():
     assert whole.labels == {} and whole.pool.key == "key"
 
 
-def test_validation_images_are_drawn_where_the_data_has_none():
+def test_validation_images_are_drawn_where_the_data_has_none(capsys):
     (drawn,) = splits.of(pool(), Common(select="validation"))
     table = drawn.pool.table
     assert set(table.split) == {"train", "val"} and (table.groupby("subject").split.nunique() == 1).all()
-    assert "by subject, are held out" in drawn.pool.notes[-1]
+    assert "20% of the training images are held out, by subject" in capsys.readouterr().err
     given = pool()
     given.table.loc[:3, "split"] = "val"
     (same,) = splits.of(given, Common(select="validation"))

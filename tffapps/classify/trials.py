@@ -73,7 +73,7 @@ def run(flags: Flags) -> None:
 
 def _curve(record: Record) -> pd.DataFrame:
     name = record["method"] if record["site"] == FEDERATION else f"{record['method']}: {record['site']}"
-    return record.rounds[["round", "accuracy"]].assign(name=name, seed=f"{record.labels.get('split', '')} {record['seed']}")
+    return record.rounds[["round", "accuracy"]].assign(name=name)
 
 
 class Trials:
@@ -161,7 +161,7 @@ class Trials:
         """One for all methods: what sites are asked is built once."""
         key = (id(classifier), split.name, seed if classifier.inputs.on_features else 0)
         if key not in self._evaluators:
-            parts, chosen_by = classifier.judged(split.pool, self._common.select)
+            parts, chosen_by = classifier.judged(split.pool.part("test"), split.pool.part("val"), self._common.select)
             self._evaluators[key] = PredictionEvaluator(
                 parts, _scores, METRICS, split.pool.classes, chosen_by=chosen_by
             )

@@ -10,6 +10,7 @@ the data says.
 
 import dataclasses
 import hashlib
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -61,6 +62,8 @@ def of(pool: Pool, common: Common, *, val: bool = True) -> list[Split]:
     share = common.val_share if val else 0.0
     if not share and (common.select == VALIDATION or common.tune):
         raise UserError("--val-share 0: nothing is left to choose by; give a share, or leave --select and --tune out")
+    count = len(set(together))
+    print(f"{common.splits} folds by {kind}: {len(together)} {pool.noun}, {count} {_noun(kind)}", file=sys.stderr)
     found = divided(pool, together, folds=common.splits, repeats=common.repeats, val_share=share, kind=kind)
     unknown = sorted(set(common.only_splits) - {split.name for split in found})
     if unknown:
@@ -110,9 +113,10 @@ def with_val(pool: Pool, common: Common) -> Pool:
     table[GROUP] = groups.of(table, kind, cache_folder() / "edges")
     table["split"] = _validated(table, common.val_share, _TRAIN_SEED)
     _check_training(table, "the validation part", kind)
-    drawn = with_table(pool, table)
-    note = f"no validation images: {common.val_share:.0%} of the training images, by {kind}, are held out for choosing"
-    return dataclasses.replace(drawn, notes=(*pool.notes, note))
+    print(
+        f"no validation images: {common.val_share:.0%} of the training images are held out, by {kind}", file=sys.stderr
+    )
+    return with_table(pool, table)
 
 
 def with_table(pool: Pool, table: pd.DataFrame) -> Pool:

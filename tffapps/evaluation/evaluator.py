@@ -83,6 +83,8 @@ class PredictionEvaluator:
             values = self.scores(predictions) if predictions else dict.fromkeys(self.metrics, float("nan"))
             metrics |= {prefix + name: value for name, value in values.items()}
             metrics[prefix + LOSS] = _mean_loss(predictions) if predictions else float("nan")
+        if self.chosen_by:
+            metrics.setdefault(self.chosen_by, float("nan"))  # a site is away
         return metrics
 
     def predicted(self, trained: Trained) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from typing import Any
 from models.names import HEADS, NAMES
 from preprocessing.stain_settings import METHODS as SEPARATIONS
 from preprocessing.stain_settings import StainSettings
-from tffapps import DEMO_NETWORK, Aggregation, App, Common, CutSettings, Flags, setting
+from tffapps import DEMO_NETWORK, LAST, VALIDATION, Aggregation, App, Common, CutSettings, Flags, setting
 from tffapps.federated.fedfa import FedFA
 from tffapps.federated.fedlesam import FedLESAM
 from tffapps.federated.fedprox import FedProx
@@ -267,4 +267,6 @@ APP = App(
     narrowed=(("side", "sides"),),
     not_across_sites={},
     networks=_networks,
+    divides=True,
+    selects=(LAST, VALIDATION),
 )  # fmt: skip

@@ -29,6 +29,7 @@ class Aligned:
     train: pd.DataFrame  # beside the usual columns `source`, the original's path
     test: pd.DataFrame
     key: str  # changes with any image
+    val: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
 
 
 class Alignment(Protocol):
@@ -48,7 +49,7 @@ class Unaligned:
     settings = ()
 
     def of(self, fold: Fold, seed: int) -> Aligned:
-        return Aligned(_with_source(fold), fold.test, "")
+        return Aligned(_with_source(fold), fold.test, "", fold.val)
 
 
 class StainAlignment:
@@ -62,7 +63,7 @@ class StainAlignment:
         train = _with_source(fold)
         matrices = self._stain_models.of(fold).draw(_parts(fold, seed), seed)
         paths = self._placement.align(train, matrices)
-        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()))
+        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()), fold.val)
 
 
 class StyleAlignment:
@@ -87,7 +88,7 @@ class StyleAlignment:
             paths = _made(train.path, numbers.tolist(), transfer, settings, "style transfer")
             tables.append(train.assign(path=paths))
         key = _hash(f"{learned.key} {styles} {alpha} {parts.tolist()}".encode())
-        return Aligned(pd.concat(tables, ignore_index=True), fold.test, key)
+        return Aligned(pd.concat(tables, ignore_index=True), fold.test, key, fold.val)
 
 
 class AmplitudeAlignment:
@@ -106,8 +107,9 @@ class AmplitudeAlignment:
             key = _hash(mean.tobytes())
             return Aligned(
                 train.assign(path=_normalised(train.path, mean, key)),
-                fold.test.assign(path=_normalised(fold.test.path, mean, key), source=fold.test.path),
+                _normalised_rows(fold.test, mean, key),
                 key,
+                _normalised_rows(fold.val, mean, key),
             )
         except ValueError as error:
             raise UserError(f"--sides amp-norm: {error}") from error
@@ -120,6 +122,10 @@ class AmplitudeAlignment:
         if mean is None:
             raise ValueError(f"no image of {client} can be read")
         return mean.value
+
+
+def _normalised_rows(rows: pd.DataFrame, mean: np.ndarray, key: str) -> pd.DataFrame:
+    return rows.assign(path=_normalised(rows.path, mean, key), source=rows.path) if len(rows) else rows
 
 
 def _normalised(paths: pd.Series, mean: np.ndarray, key: str) -> list[str]:

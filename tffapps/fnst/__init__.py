@@ -18,7 +18,20 @@ from typing import Any
 
 from models.names import HEADS, NAMES
 from preprocessing.style_settings import INITS, OPTIMIZERS
-from tffapps import DEMO_NETWORK, Aggregation, App, Common, CutSettings, FedAvg, Flags, UserError, setting
+from tffapps import (
+    DEMO_NETWORK,
+    LAST,
+    OF_PAPER,
+    VALIDATION,
+    Aggregation,
+    App,
+    Common,
+    CutSettings,
+    FedAvg,
+    Flags,
+    UserError,
+    setting,
+)
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
@@ -213,4 +226,6 @@ APP = App(
     narrowed=(("rare", "rare"), ("augmentation", "augmentations")),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
+    divides=True,
+    selects=(LAST, VALIDATION, OF_PAPER),
 )  # fmt: skip
