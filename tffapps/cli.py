@@ -202,7 +202,8 @@ def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
     flags = {key: tuple(value) if isinstance(value, list) else value for key, value in flags.items()}
     # Beside the first run, which would only say that it is finished.
     flags.update(methods=(method,), seeds=(seed,), results=f"{flags.get('results', 'results')}-again")
-    for label, flag in (("split", "only_splits"), *app.narrowed):
+    divided = (("split", "only_splits"),) if app.divides else ()
+    for label, flag in (*divided, *app.narrowed):
         if labels.get(label):
             flags[flag] = (labels[label],)
     known = {*app.flags(), "profile"}

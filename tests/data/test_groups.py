@@ -115,9 +115,9 @@ def test_what_cannot_be_read_is_nobodys_copy(tmp_path):
 def test_auto_is_by_subject_where_one_has_several_images():
     rows = pd.DataFrame({"path": ["1", "2", "3"], "subject": ["p", "p", ""]})
     assert groups.kind_of(rows, groups.AUTO) == groups.SUBJECT
-    assert list(groups.of(rows, groups.SUBJECT, None)) == ["p", "p", "3"]
+    assert list(groups.of(rows, groups.SUBJECT)) == ["p", "p", "3"]
     assert groups.kind_of(rows.assign(subject=["p", "q", "r"]), groups.AUTO) == groups.DUPLICATES
     assert groups.kind_of(rows[["path"]], groups.AUTO) == groups.DUPLICATES
-    assert list(groups.of(rows, groups.IMAGE, None)) == ["1", "2", "3"]
+    assert list(groups.of(rows, groups.IMAGE)) == ["1", "2", "3"]
     with pytest.raises(UserError, match="--group subject: the data has no subjects"):
         groups.kind_of(rows[["path"]], groups.SUBJECT)

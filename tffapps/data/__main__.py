@@ -41,6 +41,8 @@ def _work(name: str, data: pathlib.Path, arguments: Sequence[str], expect: str |
 
     pool = app.part("data").look(flags)
     print(check.report(pool))
+    if app.divides:
+        print(check.alike(pool))
     print(f"fit for tffapps.{name}")
     if expect and published:
         print(f"\n{compare.table(pool, published)}", flush=True)

@@ -1,8 +1,8 @@
 """What a system would find in a folder or a manifest, read by its own loader (`data.look`) before a run.
 
 No engine is started. Divisions that a run draws from its seeds are tried, because they fail where there are too few
-images. What takes long is left to the run: knees are not looked for, stains not measured, micrographs not cut into
-tiles, only counted.
+images, and near-duplicates are looked for. What takes longer is left to the run: knees are not looked for, stains not
+measured, micrographs not cut into tiles, only counted.
 """
 
 import collections
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from tffapps.data import groups
 from tffapps.data import manifest as manifests
 from tffapps.data.artists import SPLITS as SPLITS_OF_ARTISTS
-from tffapps.data.pool import Pool
+from tffapps.data.pool import Pool, subjects_in
 from tffapps.errors import UserError
 from tffapps.files import short
 
@@ -32,6 +33,13 @@ def report(pool: Pool) -> str:
     if "label" in table.columns:
         lines.insert(1, f"classes: {_classes(table)}")
     return "\n".join([*map(_printable, (*lines, *pool.notes)), "", _by_client(table, pool.noun)])
+
+
+def alike(pool: Pool) -> str:
+    """How many subjects there are or, where nobody says, near-duplicates: what a split must not divide."""
+    if groups.kind_of(pool.table, groups.AUTO) == groups.SUBJECT:
+        return f"subjects: {subjects_in(pool.table)}"
+    return groups.sentence(pool.table, groups.of(pool.table, groups.DUPLICATES))
 
 
 def _first(reasons: dict[str, str]) -> str:

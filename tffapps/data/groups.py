@@ -15,9 +15,9 @@ import scipy.sparse.csgraph
 from tffapps.data import near_duplicates
 from tffapps.data.manifest import SPLITS
 from tffapps.errors import UserError
+from tffapps.home import cache_folder
 
 SUBJECT, IMAGE, DUPLICATES, AUTO = "subject", "image", "duplicates", "auto"
-KINDS = (AUTO, SUBJECT, IMAGE, DUPLICATES)
 
 
 def kind_of(table: pd.DataFrame, asked: str) -> str:
@@ -29,13 +29,13 @@ def kind_of(table: pd.DataFrame, asked: str) -> str:
     return SUBJECT if _names_subjects(table) else DUPLICATES
 
 
-def of(table: pd.DataFrame, kind: str, cache: Path) -> np.ndarray:
+def of(table: pd.DataFrame, kind: str, cache: Path | None = None) -> np.ndarray:
     """(n,) the group of each row, as text: a subject's name, or that of an image of the group.
 
     Args:
       table: path, and subject where the kind is that.
       kind: as `kind_of` gives it.
-      cache: where what near-duplicates are told by is kept.
+      cache: where what near-duplicates are told by is kept, if it is not the usual folder.
     """
     paths = table.path.astype(str).to_numpy(object)
     if kind == SUBJECT:
@@ -44,7 +44,7 @@ def of(table: pd.DataFrame, kind: str, cache: Path) -> np.ndarray:
     if kind == IMAGE:
         return paths
     source = table.source if "source" in table.columns else table.path  # before it was prepared
-    return paths[_first_of_each(len(table), _pairs(tuple(source), str(cache)))]
+    return paths[_first_of_each(len(table), _pairs(tuple(source), str(cache or cache_folder() / "edges")))]
 
 
 @functools.lru_cache(maxsize=4)  # a command asks for the same images more than once

@@ -83,26 +83,25 @@ def _near(maps: np.ndarray) -> list[tuple[int, int]]:
     """Of maps (n, rings, angles): pairs that correlate far better than is usual in this set."""
     spectra = np.asarray(scipy.fft.rfft(maps, axis=2), np.complex64)
     spectra[:, :, 0] = 0  # the mean of a ring
-    count = len(maps)
+    count, rng = len(maps), np.random.default_rng(0)
     if count <= _ALL_PAIRS:
         rows, columns = np.triu_indices(count, 1)
+        values = usual = _correlations(spectra, rows, columns)
     else:
         found = np.array(sorted(_candidates(np.abs(spectra[:, :, 1 : _FREQUENCIES + 1]))), int).reshape(-1, 2)
         rows, columns = found[:, 0], found[:, 1]
-    near = _correlations(spectra, rows, columns) >= _threshold(spectra)
+        values = _correlations(spectra, rows, columns)
+        first = rng.integers(count, size=_RANDOM_PAIRS)
+        usual = _correlations(spectra, first, (first + rng.integers(1, count, size=_RANDOM_PAIRS)) % count)
+    near = values >= _threshold(usual)
     return list(zip(rows[near].tolist(), columns[near].tolist()))
 
 
-def _threshold(spectra: np.ndarray) -> float:
-    """The correlation from which a pair is no chance: by the median of random pairs and their spread."""
-    rng = np.random.default_rng(0)
-    count = len(spectra)
-    first = rng.integers(count, size=_RANDOM_PAIRS)
-    second = (first + rng.integers(1, count, size=_RANDOM_PAIRS)) % count
-    values = _correlations(spectra, first, second)
-    usual = float(np.median(values))
-    spread = 1.4826 * float(np.median(np.abs(values - usual)))  # of a normal distribution: its standard deviation
-    return float(np.clip(usual + _DEVIATIONS * spread, _LEAST, _SURE))
+def _threshold(usual: np.ndarray) -> float:
+    """The correlation from which a pair is no chance: by the median of usual pairs and their spread."""
+    middle = float(np.median(usual))
+    spread = 1.4826 * float(np.median(np.abs(usual - middle)))  # of a normal distribution: its standard deviation
+    return float(np.clip(middle + _DEVIATIONS * spread, _LEAST, _SURE))
 
 
 def _candidates(magnitudes: np.ndarray) -> set[tuple[int, int]]:

@@ -22,7 +22,6 @@ from tffapps.app import VALIDATION, Common
 from tffapps.data import groups, partition
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
-from tffapps.home import cache_folder
 
 GROUP = "subject"  # the column that says what was kept together
 _TRAIN_SEED = 1_000  # of validation parts, apart from the shuffles of folds
@@ -58,7 +57,7 @@ def of(pool: Pool, common: Common, *, val: bool = True) -> list[Split]:
         wanted = val and (common.select == VALIDATION or bool(common.tune))
         return [Split("", with_val(pool, common) if wanted else pool)]
     kind = groups.kind_of(pool.table, common.group)
-    together = groups.of(pool.table, kind, cache_folder() / "edges")
+    together = groups.of(pool.table, kind)
     share = common.val_share if val else 0.0
     if not share and (common.select == VALIDATION or common.tune):
         raise UserError("--val-share 0: nothing is left to choose by; give a share, or leave --select and --tune out")
@@ -110,7 +109,7 @@ def with_val(pool: Pool, common: Common) -> Pool:
     if pool.at_sites:
         raise UserError("--select validation: no site has images of split val; give them some, or --select last")
     kind = groups.kind_of(table, common.group)
-    table[GROUP] = groups.of(table, kind, cache_folder() / "edges")
+    table[GROUP] = groups.of(table, kind)
     table["split"] = _validated(table, common.val_share, _TRAIN_SEED)
     _check_training(table, "the validation part", kind)
     print(
