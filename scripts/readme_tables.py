@@ -23,34 +23,33 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def headlines() -> str:
-    """What the report sums up, real images beside the stand-in."""
+    """The claims that every system declares, real images first."""
     from tffapps.report.collect import collect
-    from tffapps.report.summary import comparisons, signed
+    from tffapps.report.summary import comparisons, interval, signed
 
-    columns = [
-        "system", "data", "metric", "method", "baseline", "gain", "paper: method", "paper: baseline",
-        "as good without it",
-    ]  # fmt: skip
+    columns = ["system", "data", "metric", "method", "against", "gain, 95 % interval", "verdict", "images (subjects)"]
     rows = []
-    for place in collect(ROOT / "results").places:
+    for place in sorted(collect(ROOT / "results").places, key=lambda place: not place.is_real):
         if place.system.name == "classify":
             continue
-        for one in comparisons(place.system.name, place.sheets):
-            found = [f"{score.name} {score}" for score in (one.method, one.baseline)]
-            paper = [f"{value:.3f}" for value in one.paper] if one.paper else ["", ""]
-            as_good = ", ".join(f"{other.name} {other.mean:.3f}" for other in one.as_good)
-            gain = f"{signed(one.gain)}, {one.verdict}"
-            rows.append([place.system.name, place.data, one.metric, *found, gain, *paper, as_good])
+        for one in comparisons(place.sheets):
+            against = f"{one.baseline.name} {one.baseline.mean:.3f}" + (" (control)" if one.control else "")
+            gain = one.test if one.gain is None else f"{signed(one.gain)} {interval(one.low, one.high)}"
+            verdict = f"**{one.verdict}**" if one.verdict in ("ahead", "behind") else one.verdict
+            what = [place.system.name, place.data, one.metric, f"{one.method.name} {one.method.mean:.3f}", against]
+            rows.append([*what, gain, verdict, f"{one.images} ({one.subjects})"])
     return _markdown(columns, rows)
 
 
 def classify() -> str:
     table = pd.read_csv(ROOT / "results" / "classify" / "comparison.csv")
-    lines = ["| method | trained on | accuracy | macro F1 |", "| --- | --- | --- | --- |"]
-    for row in table.itertuples():
-        accuracy = f"{row.accuracy:.3f} ± {row.accuracy_std:.3f}"
-        lines.append(f"| {row.method} | {row.site} | {accuracy} | {row.macro_f1:.3f} ± {row.macro_f1_std:.3f} |")
-    return "\n".join(lines)
+    columns = ["method", "trained on", "accuracy", "macro F1", "worst client", "images"]
+    rows = [
+        [row.method, row.site, _mean(row, "accuracy"), _mean(row, "macro_f1"),
+         f"{row.worst_client} {row.worst_client_macro_f1:.3f}", str(row.images)]
+        for row in table.itertuples()
+    ]  # fmt: skip
+    return _markdown(columns, rows)
 
 
 def first_run() -> str:
@@ -122,19 +121,15 @@ def plfl_real() -> str:
 
 def _plfl(folder: pathlib.Path) -> str:
     table = pd.read_csv(folder / "comparison.csv")
-    last = table[table.site == "server"].groupby(["framework", "model"], sort=False).tail(1)
     names = {"gold": "gold only (initial server training)"}
-    lines = [
-        "| framework | accuracy | weighted F1 | macro F1 | AUROC | thesis: accuracy | F1 | macro F1 |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in last.itertuples():
-        ours = [
-            f"{getattr(row, m):.3f} ± {getattr(row, m + '_std'):.3f}" for m in ("accuracy", "f1", "macro_f1", "auroc")
-        ]
-        theirs = [_blank(getattr(row, f"paper_{metric}")) for metric in ("accuracy", "f1", "macro_f1")]
-        lines.append(f"| {names.get(row.framework, row.framework)} | {' | '.join([*ours, *theirs])} |")
-    return "\n".join(lines)
+    columns = ["framework", "accuracy", "macro F1", "AUROC", "quadratic κ", "images (subjects), seeds"]
+    rows = [
+        [names.get(row.framework, row.framework),
+         *(_mean(row, metric) for metric in ("accuracy", "macro_f1", "auroc", "quadratic_kappa")),
+         f"{row.images} ({row.subjects}), {row.seeds}"]
+        for row in table.itertuples()
+    ]  # fmt: skip
+    return _markdown(columns, rows)
 
 
 def poisoning() -> str:
@@ -151,25 +146,22 @@ def poisoning() -> str:
 
 
 def fedsda() -> str:
-    return _pairs(ROOT / "results" / "fedsda", paper=True)
+    return _pairs(ROOT / "results" / "fedsda")
 
 
 def fedsda_real() -> str:
-    return _pairs(ROOT / "results" / "real" / "fedsda", paper=False)
+    return _pairs(ROOT / "results" / "real" / "fedsda")
 
 
-def _pairs(folder: pathlib.Path, paper: bool) -> str:
+def _pairs(folder: pathlib.Path) -> str:
     """Methods without and with FedSDA, then the other sides."""
     methods = pd.read_csv(folder / "table2_optimisers.csv")
     sides = pd.read_csv(folder / "table3_alignment.csv")
-    theirs = ("paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc") if paper else ()
-    columns = ["method", "images", "AUROC", "AUPRC"]
-    columns += ["paper: AUROC C17", "AUROC A22", "AUPRC A22"] if paper else []
     rows = pd.concat([methods, sides[~sides.side.isin(("none", "fedsda"))]]).itertuples()
     return _markdown(
-        columns,
+        ["method", "images", "AUROC", "AUPRC", "worst centre's AUROC"],
         (
-            [r.method, r.side, _mean(r, "auroc"), _mean(r, "auprc"), *(f"{getattr(r, n):.3f}" for n in theirs)]
+            [r.method, r.side, _mean(r, "auroc"), _mean(r, "auprc"), f"{r.worst_client} {r.worst_client_auroc:.3f}"]
             for r in rows
         ),
     )
@@ -177,13 +169,10 @@ def _pairs(folder: pathlib.Path, paper: bool) -> str:
 
 def fedsda_pictures() -> str:
     table = pd.read_csv(ROOT / "results" / "fedsda" / "table3_alignment.csv")
-    columns = ["images", "SSIM", "FID", "KID", "WD", "paper: SSIM", "FID", "KID", "WD"]
-    rows = []
-    for row in table.itertuples():
-        ours = [f"{row.ssim:.3f}", f"{row.fid:.0f}", f"{row.kid:.4f}", f"{row.wd:.4f}"]
-        theirs = [f"{row.paper_ssim:.4f}", f"{row.paper_fid:.1f}", f"{row.paper_kid:.4f}", f"{row.paper_wd:.4f}"]
-        rows.append([row.side, *ours, *theirs])
-    return _markdown(columns, rows)
+    rows = [
+        [row.side, f"{row.ssim:.3f}", f"{row.fid:.0f}", f"{row.kid:.4f}", f"{row.wd:.4f}"] for row in table.itertuples()
+    ]
+    return _markdown(["images", "SSIM", "FID", "KID", "WD"], rows)
 
 
 def fedsda_left_out() -> str:
@@ -200,10 +189,10 @@ def stain_models() -> str:
     rows = []
     for folder in ("fedsda", "real/fedsda"):
         for row in pd.read_csv(ROOT / "results" / folder / "table1_diffusion.csv").itertuples():
-            numbers = (row.fd, row.worst_client_fd, row.fd_between_clients, row.fd_between_nearest, row.paper_fd)
+            numbers = (row.fd, row.worst_client_fd, row.fd_between_clients, row.fd_between_nearest)
             what = [row.data, row.block, f"{row.parameters:,}", f"{row.rounds} × {row.epochs}"]
             rows.append([*what, *(f"{value:.2f}" for value in numbers)])
-    return _markdown([*columns, "paper FD"], rows)
+    return _markdown(columns, rows)
 
 
 def stains() -> str:
@@ -218,28 +207,22 @@ def stains() -> str:
 
 
 def fnst() -> str:
-    return _fnst(ROOT / "results" / "fnst", paper=True)
+    return _fnst(ROOT / "results" / "fnst")
 
 
 def fnst_real() -> str:
-    return _fnst(ROOT / "results" / "real" / "fnst", paper=False)
+    return _fnst(ROOT / "results" / "real" / "fnst")
 
 
-def _fnst(folder: pathlib.Path, paper: bool) -> str:
-    """Best-AUC rows, and the macro F1 of the last round."""
+def _fnst(folder: pathlib.Path) -> str:
     names = ("table1_centralised", "table2_single_and_federated", "table3_fnst")
     table = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in names]).fillna({"augmentation": ""})
-    columns = ["method", "rare images", "accuracy", "macro F1", "AUC", "macro F1, last round"]
-    columns += ["paper: accuracy", "F1", "AUC"] if paper else []
     rows = []
-    for keys, part in table.groupby(["method", "site", "rare", "augmentation"], sort=False, dropna=False):
-        best, last = (next(part[part.chosen == chosen].itertuples()) for chosen in ("best AUC", "last"))
-        method = f"{keys[0]}: {keys[1]}" if keys[0] == "separate" else f"{keys[0]} {keys[3]}".strip()
-        ours = [*(_mean(best, metric) for metric in ("accuracy", "macro_f1", "auroc")), _mean(last, "macro_f1")]
-        theirs = [getattr(best, f"paper_{metric}") for metric in ("accuracy", "macro_f1", "auroc")] if paper else []
-        rare = "" if pd.isna(keys[2]) else f"{keys[2]:.0f}"
-        rows.append([method, rare, *ours, *("" if pd.isna(value) else f"{value:.3f}" for value in theirs)])
-    return _markdown(columns, rows)
+    for row in table.itertuples():
+        method = f"{row.method}: {row.site}" if row.method == "separate" else f"{row.method} {row.augmentation}".strip()
+        rare = "" if pd.isna(row.rare) else f"{row.rare:.0f}"
+        rows.append([method, rare, *(_mean(row, metric) for metric in ("accuracy", "macro_f1", "auroc"))])
+    return _markdown(["method", "rare images", "accuracy", "macro F1", "AUC"], rows)
 
 
 def gram_attack() -> str:
@@ -264,20 +247,19 @@ def style() -> str:
 
 
 def fedstyle() -> str:
-    return _fedstyle(ROOT / "results" / "fedstyle", paper=True)
+    return _fedstyle(ROOT / "results" / "fedstyle")
 
 
 def fedstyle_real() -> str:
-    return _fedstyle(ROOT / "results" / "real" / "fedstyle", paper=False)
+    return _fedstyle(ROOT / "results" / "real" / "fedstyle")
 
 
-def _fedstyle(folder: pathlib.Path, paper: bool) -> str:
-    columns = ["method", "accuracy", "macro F1", "sent and received by a client"] + ["paper: accuracy"] * paper
+def _fedstyle(folder: pathlib.Path) -> str:
+    columns = ["method", "accuracy", "macro F1", "top 3", "MRR", "sent and received by a client"]
     rows = []
     for row in pd.read_csv(folder / "comparison.csv").itertuples():
         sent = "nothing" if not row.bytes_per_client else f"{row.bytes_per_client / 1e6:,.2f} MB"
-        ours = [row.method, _mean(row, "accuracy"), _mean(row, "macro_f1"), sent]
-        rows.append([*ours, f"{row.paper:.3f}"] if paper else ours)
+        rows.append([row.method, *(_mean(row, name) for name in ("accuracy", "macro_f1", "top_3", "mrr")), sent])
     return _markdown(columns, rows)
 
 
@@ -302,34 +284,33 @@ def fedstyle_studies() -> str:
 
 
 def fedtransfer() -> str:
-    return _fedtransfer(ROOT / "results" / "fedtransfer", paper=True)
+    return _fedtransfer(ROOT / "results" / "fedtransfer")
 
 
 def fedtransfer_real() -> str:
-    return _fedtransfer(ROOT / "results" / "real" / "fedtransfer", paper=False)
+    return _fedtransfer(ROOT / "results" / "real" / "fedtransfer")
 
 
 def fedtransfer_longer() -> str:
-    return _map(pd.read_csv(ROOT / "results" / "fedtransfer" / "trained_longer.csv"), paper=False)
+    return _map(pd.read_csv(ROOT / "results" / "fedtransfer" / "trained_longer.csv"))
 
 
-def _fedtransfer(folder: pathlib.Path, paper: bool) -> str:
+def _fedtransfer(folder: pathlib.Path) -> str:
     files = [folder / f"{name}.csv" for name in ("table2_separate_centralised", "table3_federated")]
-    return _map(pd.concat([pd.read_csv(file) for file in files]), paper)
+    return _map(pd.concat([pd.read_csv(file) for file in files]))
 
 
-def _map(table: pd.DataFrame, paper: bool) -> str:
+def _map(table: pd.DataFrame) -> str:
     """MAP on every test set, and the other metrics on all tiles."""
     tests = list(dict.fromkeys(table.test))
     columns = ["method", "trained on", *(f"MAP, {test}" for test in tests), "MVI, global", "ARI, global"]
-    columns += [f"paper: MAP, {test}" for test in tests] if paper else []
     rows = []
     for (method, site), part in table.groupby(["method", "site"], sort=False):
         found = {row.test: row for row in part.itertuples()}
         whole = found["global"]
-        ours = [*(_mean(found[test], "map") for test in tests), _mean(whole, "mvi"), _mean(whole, "ari")]
-        theirs = [_three(found[test].paper_map) for test in tests] if paper else []
-        rows.append([method, site, *ours, *theirs])
+        rows.append(
+            [method, site, *(_mean(found[test], "map") for test in tests), _mean(whole, "mvi"), _mean(whole, "ari")]
+        )
     return _markdown(columns, rows)
 
 
@@ -348,12 +329,13 @@ def _three(value: float) -> str:
 
 
 def _mean(row, metric: str) -> str:
-    spread = getattr(row, f"{metric}_std")
-    return f"{getattr(row, metric):.3f}" + ("" if pd.isna(spread) else f" ± {spread:.3f}")
-
-
-def _blank(value: float) -> str:
-    return "" if pd.isna(value) else f"{value:.2f}"
+    """A score and its interval, or a mean and its spread."""
+    value = f"{getattr(row, metric):.3f}"
+    low, high = (getattr(row, f"{metric}_{end}", float("nan")) for end in ("low", "high"))
+    if not pd.isna(low):
+        return f"{value} [{low:.3f}, {high:.3f}]"
+    spread = getattr(row, f"{metric}_std", float("nan"))
+    return value if pd.isna(spread) else f"{value} ± {spread:.3f}"
 
 
 TABLES = {

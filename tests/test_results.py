@@ -28,3 +28,11 @@ def test_the_papers_value_is_beside_ours_or_blank(tmp_path):
     read = pd.read_csv(tmp_path / "t" / "table.csv")
     assert pd.isna(read.paper[0]) and read.paper[1] == 0.95
     assert set(read.data) == {"stand-in"} and set(read.profile) == {"smoke"}
+
+
+def test_a_spreadsheet_runs_no_name(tmp_path):
+    names = ["=HYPERLINK(1)", "+1+cmd", "@SUM(1)", "-2+3", "-", "plain", "0.5"]
+    write_table(tmp_path / "t.csv", pd.DataFrame({"client": names, "gain": -0.5}), data="=1")
+    read = pd.read_csv(tmp_path / "t.csv", dtype={"client": str})
+    assert read.client.tolist() == ["'=HYPERLINK(1)", "'+1+cmd", "'@SUM(1)", "'-2+3", "-", "plain", "0.5"]
+    assert set(read.data) == {"'=1"} and set(read.gain) == {-0.5}

@@ -97,6 +97,26 @@ def test_settings_and_summary_are_kept(tmp_path):
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1}) != key_of({"a": 1, "b": 3})
 
 
+@pytest.mark.parametrize("name", ["settings.json", "rounds.csv", "clients.csv", "predictions.csv", "finished.json"])
+def test_damage_to_a_finished_run_is_found(name, tmp_path):
+    """One digit, or the last line: both are still a table."""
+    with Run(tmp_path, "a", SETTINGS) as run:
+        for number in (1, 2):
+            run.add_round({"round": number, "accuracy": 0.25}, [{"client": "x", "loss": 0.25}])
+        (run.folder / "predictions.csv").write_text("image,p_a\n1,0.25\n2,0.25\n")
+        run.finish({"accuracy": 0.25})
+        assert run.summary() == {"accuracy": 0.25}
+        file = run.folder / name
+        whole = file.read_text()
+        changes = [whole.replace("0.25", "0.26", 1), whole[: whole.rstrip().rindex("\n") + 1], "{}"]
+        for changed in [change for change in changes if change != whole]:
+            file.write_text(changed)
+            with pytest.raises(UserError, match=f"{name} cannot be understood; remove its folder"):
+                run.summary()
+            file.write_text(whole)
+        assert run.summary() == {"accuracy": 0.25}
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("old")

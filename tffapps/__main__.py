@@ -18,6 +18,7 @@ class Tool(NamedTuple):
 TOOLS = {
     "data": Tool("tffapps.data.__main__", "is a folder fit for one of them"),
     "site": Tool("tffapps.site.__main__", "take part in a federation across machines"),
+    "compare": Tool("tffapps.compare_command", "any finished runs beside each other: intervals, paired tests"),
     "report": Tool("tffapps.report.__main__", "the page of all results"),
     "weights": Tool("models.weights_command", "which networks have which weights here"),
     "cache": Tool("tffapps.cache_command", "what lies in the cache, and cleaning it"),

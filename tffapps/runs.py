@@ -33,6 +33,8 @@ from tffapps.errors import UserError
 from tffapps.files import replacing
 
 KEPT_CHECKPOINTS = 2
+RECORDS = ("settings.json", "rounds.csv", "clients.csv", "predictions.csv")  # have checksums in finished.json
+FILES, CHECKSUM = "_files", "_sha256"  # in finished.json
 BEST = "best"  # in place of a client: the weights of the round that validation chose
 
 
@@ -96,7 +98,9 @@ class Run:
         return (self.folder / "finished.json").exists()
 
     def finish(self, summary: dict[str, Any]) -> None:
-        self._write_json("finished.json", summary)
+        """Marks the run as complete. The checksums of its records go with it: a table is not made of damaged ones."""
+        files = {name: _checksum(self.folder / name) for name in RECORDS if (self.folder / name).exists()}
+        self._write_json("finished.json", {**summary, FILES: files, CHECKSUM: _checksum_of(summary, files)})
         self._thin(1)
 
     def summary(self) -> dict[str, Any]:
@@ -107,7 +111,18 @@ class Run:
             content = None
         if not isinstance(content, dict):
             raise _damaged(path)
-        return content
+        self._verify(path, content)
+        return {name: value for name, value in content.items() if name not in (FILES, CHECKSUM)}
+
+    def _verify(self, path: pathlib.Path, content: dict[str, Any]) -> None:
+        """A UserError names the first record that is not as it was when the run ended."""
+        files = content.get(FILES)
+        summary = {name: value for name, value in content.items() if name not in (FILES, CHECKSUM)}
+        if not isinstance(files, dict) or content.get(CHECKSUM) != _checksum_of(summary, files):
+            raise _damaged(path)
+        for name, checksum in files.items():
+            if name in RECORDS and _checksum(self.folder / name) != checksum:
+                raise _damaged(self.folder / name)
 
     def rounds(self) -> pd.DataFrame:
         return self._table("rounds.csv")
@@ -218,6 +233,19 @@ class Run:
     def _write_json(self, name: str, content: dict[str, Any]) -> None:
         with replacing(self.folder / name) as file:
             json.dump(content, file, indent=1, sort_keys=True, default=str)
+
+
+def _checksum(path: pathlib.Path) -> str:
+    """ "": it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _checksum_of(summary: dict[str, Any], files: dict[str, str]) -> str:
+    text = json.dumps([summary, files], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _damaged(path: pathlib.Path) -> UserError:

@@ -119,6 +119,8 @@ def _resume(run: Run, start: AnyState) -> tuple[int, AnyState]:
     if checkpoint is None:
         return 0, start
     number, arrays = checkpoint
+    if run.rounds()["round"].tolist() != list(range(1, number + 1)):
+        raise UserError(f"{run.folder}: its rounds.csv lacks rounds before {number}; remove the folder, or use --fresh")
     leaves = tree.flatten(start)
     if [np.shape(array) for array in arrays] != [np.shape(leaf) for leaf in leaves]:
         raise UserError(f"the checkpoint in {run.folder} does not belong to this model; use --fresh")

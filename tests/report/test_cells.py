@@ -12,7 +12,14 @@ def of(**columns: list[str]) -> dict[str, list[str]]:
 
 def test_a_mean_and_its_spread_share_a_cell():
     cells = of(accuracy=["0.81234", "0.7"], accuracy_std=["0.0251", ""])
-    assert cells == {"accuracy": ["0.812|0.025", "0.700|"]}
+    assert cells == {"accuracy": ["0.812|± 0.025", "0.700|"]}
+
+
+def test_a_score_and_its_interval_share_a_cell():
+    around = {"accuracy_low": ["0.75", ""], "accuracy_high": ["0.86", ""], "accuracy_std": ["0.02", "0.03"]}
+    assert of(accuracy=["0.81234", "0.7"], **around) == {"accuracy": ["0.812|[0.750, 0.860]", "0.700|"]}
+    found = of(method_score=["0.5"], method_low=["0.4"], method_high=["0.6"])
+    assert found == {"method's score": ["0.500|[0.400, 0.600]"]}
 
 
 def test_digits_that_count():

@@ -24,7 +24,7 @@ def test_it_prints_the_summary_and_needs_no_tensorflow(results):
     )  # fmt: skip
     lines = done.stdout.splitlines()
     assert lines[0].split()[:3] == ["application", "data", "metric"]
-    assert "+0.250" in lines[1] and "fnst/table3_fnst.csv" in lines[1]
+    assert "+0.250" in lines[1] and "ahead" in lines[1]
     assert lines[-3:] == ["page: results/index.html", "status 0", "[]"]
     assert done.stderr == ""
 

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from tffapps.evaluation import subjects
+from tffapps.evaluation import metrics, subjects
 from tffapps.evaluation.subjects import Metric, Run
 
 DRAWS = 2000
 LEVEL = 0.95
 METHODS = ("percentile", "bca")
+_FEWEST, _WEIGHED = 500, 5_000_000  # draws of metrics that are not of sums
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +63,8 @@ def interval_of_runs(
     if method not in METHODS:
         raise ValueError(f"interval {method!r}: expected one of {', '.join(METHODS)}")
     scores = subjects.Scores(runs, metric)
+    if not isinstance(scores.metric, metrics.Counted):  # each draw is of all images, not of sums
+        draws = min(draws, max(_FEWEST, _WEIGHED // sum(len(run.labels) for run in runs)))
     if scores.subjects < 2:
         raise ValueError("images of 1 subject: an interval needs 2 or more")
     once = scores.each(np.ones((1, scores.subjects)))

@@ -69,12 +69,10 @@ class Ranked:
                 values = probabilities[order, code]
                 first = np.flatnonzero(np.append(True, values[1:] != values[:-1]))  # of equal scores
                 drawn, is_positive = weights[:, order], positive[order]
-                areas.append(
-                    self._area(
-                        np.add.reduceat(drawn * is_positive, first, axis=1),
-                        np.add.reduceat(drawn * ~is_positive, first, axis=1),
-                    )
-                )
+                sides = drawn * is_positive, drawn * ~is_positive
+                if len(first) < len(values):
+                    sides = np.add.reduceat(sides[0], first, axis=1), np.add.reduceat(sides[1], first, axis=1)
+                areas.append(self._area(*sides))
         return _mean_of_defined(np.stack(areas)) if areas else np.full(len(weights), np.nan)
 
 

@@ -75,7 +75,7 @@ def _head(columns: Sequence[Column]) -> list[Markup]:
 
 
 def _cell(column: Column, cell: Cell, first: bool) -> Markup:
-    spread = element("span", f" ± {cell.spread}", class_="spread") if cell.spread else ""
+    spread = element("span", f" {cell.spread}", class_="spread") if cell.spread else ""
     if first:
         return element("th", cell.text, spread, scope="row", class_=_class(column))
     return element("td", cell.text, spread, class_=_class(column))

@@ -1,25 +1,26 @@
 """A table's columns and cells as they are shown.
 
-A mean and its spread share a cell; the paper's columns come last, whatever their place in the file; what is the same in
-every row and says what ran is said once, below; columns without any value are left out. Numbers of a column have the
-same number of decimals, unless they are of very different size.
+A score and its interval share a cell (a mean and its spread, where there is no interval); the paper's columns come
+last, whatever their place in the file; what is the same in every row and says what ran is said once, below; columns
+without any value are left out. Numbers of a column have the same number of decimals, unless they are of very different
+size.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tffapps.report.sheet import Sheet, number
 from tffapps.report.words import BYTES, PERCENT, PLAIN, WHAT_RAN, words
 
 PAPER = "paper_"
-_STD = "_std"
+_STD, _LOW, _HIGH = "_std", "_low", "_high"
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
     text: str
-    spread: str = ""  # ± over seeds
+    spread: str = ""  # "± 0.02" over seeds, or "[0.61, 0.72]", an interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +67,22 @@ def listed(seeds: str) -> str:
 
 
 def _is_spread(name: str, sheet: Sheet) -> bool:
-    return name.endswith(_STD) and name[: -len(_STD)] in sheet.columns
+    return any(name.endswith(end) and _whose(name[: -len(end)], sheet) for end in (_STD, _LOW, _HIGH))
+
+
+def _whose(stem: str, sheet: Sheet) -> str:
+    """The column that an interval or a spread is of: `gain` for gain_low, `method_score` for method_low."""
+    return next((name for name in (stem, f"{stem}_score") if name in sheet.columns), "")
+
+
+def _around(sheet: Sheet, name: str) -> list[tuple[float | None, ...]]:
+    """Of each row low and high, or the spread alone; nothing where the file has neither."""
+    stem = name.removesuffix("_score")
+    ends = [stem + _LOW, stem + _HIGH]
+    columns = ends if all(end in sheet.columns for end in ends) else [name + _STD]
+    if not all(column in sheet.columns for column in columns):
+        return []
+    return list(zip(*([number(value) for value in sheet.values(column)] for column in columns)))
 
 
 def _column(sheet: Sheet, name: str, is_bytes: bool) -> Column:
@@ -79,7 +95,7 @@ def _column(sheet: Sheet, name: str, is_bytes: bool) -> Column:
         texts = [listed(value) for value in values] if name == "seeds" else values
         return Column(words(base), tuple(Cell(text) for text in texts), False, paper)
     there = [value for value in numbers if value is not None]
-    spreads = [number(value) for value in sheet.values(name + _STD)] if name + _STD in sheet.columns else []
+    spreads = _around(sheet, name)
     if is_bytes or base in BYTES:
         texts = ["" if value is None else in_units(value) for value in numbers]
         return Column(words(base), tuple(Cell(text) for text in texts), True, paper)
@@ -100,8 +116,14 @@ def _column(sheet: Sheet, name: str, is_bytes: bool) -> Column:
 
     cells = [Cell(text(value)) for value in numbers]
     if spreads:
-        cells = [Cell(cell.text, text(spread) if cell.text else "") for cell, spread in zip(cells, spreads)]
+        cells = [Cell(cell.text, _shown(spread, text) if cell.text else "") for cell, spread in zip(cells, spreads)]
     return Column(words(base), tuple(cells), True, paper)
+
+
+def _shown(around: tuple[float | None, ...], text: Callable[[float | None], str]) -> str:
+    if any(value is None for value in around):
+        return ""
+    return f"± {text(around[0])}" if len(around) == 1 else f"[{text(around[0])}, {text(around[1])}]"
 
 
 def _decimals(values: Sequence[float], as_printed: Sequence[str] = ()) -> int:

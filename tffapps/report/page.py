@@ -38,13 +38,13 @@ def _opening(found: Found) -> Markup:
         element(
             "p",
             "Five published systems as one TensorFlow Federated application, and what they gave here. Every number is "
-            "from a table in this folder, whose file stands beside its title. The paper's values stand in shaded "
-            "columns: they are of other data and other networks, so compare order and gaps, not heights.",
+            "from a table in this folder, whose file stands beside its title. The paper's values stand beside runs on "
+            "the paper's own data alone.",
         ),
         element(
             "p",
             _badge("stand-in"), " marks runs on images drawn for the purpose, ", _badge("real images", True),
-            " runs on photographs or scans. ± is the sample standard deviation over seeds.",
+            " runs on photographs or scans. In brackets: 95 % intervals, by subject.",
         ),
     ]  # fmt: skip
     if found.problems:

@@ -99,6 +99,8 @@ td.paper, th.paper { background: var(--paper); color: var(--soft); }
 .summary td.number { min-width: 4.6rem; }
 .summary .verdict { display: block; }
 .verdict.ahead { color: var(--good); } .verdict.behind { color: var(--bad); } .verdict { color: var(--soft); }
+.forest { width: 100%; padding: .4rem 0; }
+.forest svg { display: block; min-width: 44rem; }
 details { margin: .9rem 0; border-top: 1px solid var(--line); padding-top: .6rem; }
 summary { cursor: pointer; font-size: .925rem; }
 details[open] > summary { margin-bottom: .6rem; }

@@ -1,8 +1,4 @@
-"""The comparisons of headlines.py, worked out from the tables.
-
-Two scores are called level when they differ by no more than the larger of their standard deviations over seeds, or by
-less than half a point. A single seed has no spread, and then nothing is called ahead.
-"""
+"""The claims of every system, as its runs decided them: read from claims.csv, nothing is worked out again."""
 
 from __future__ import annotations
 
@@ -10,17 +6,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tffapps.report.headlines import HEADLINES, Chosen, Headline
-from tffapps.report.sheet import Sheet, matches, number
+from tffapps.report.sheet import Sheet, number
 
 if TYPE_CHECKING:
     from tffapps.report.collect import Found, Place
 
-NEGLIGIBLE = 0.005
+CLAIMS = "claims.csv"
+AHEAD, BEHIND, LEVEL = "ahead", "behind", "level"
 SMOKE = "profile smoke shows that everything runs; its scores mean nothing"
-_HEADER = (
-    "application", "data", "metric", "method", "baseline", "gain", "", "seconds", "as good without it", "tables",
-)  # fmt: skip
+_HEADER = ("application", "data", "metric", "method", "against", "gain", "95 % interval", "", "images", "subjects")
 _Row = Mapping[str, str]
 
 
@@ -28,130 +22,71 @@ _Row = Mapping[str, str]
 class Score:
     name: str
     mean: float
-    spread: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f}" + ("" if self.spread is None else f" ± {self.spread:.3f}")
+        return f"{self.mean:.3f}" + interval(self.low, self.high, before=" ")
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
+    """One row of claims.csv."""
+
     metric: str
     method: Score
     baseline: Score
-    rivals: tuple[Score, ...]
-    paper: tuple[float, float] | None  # the paper's own method and baseline
-    files: tuple[str, ...]
-
-    @property
-    def gain(self) -> float:
-        return self.method.mean - self.baseline.mean
-
-    @property
-    def paper_gain(self) -> float | None:
-        return None if self.paper is None else self.paper[0] - self.paper[1]
-
-    @property
-    def verdict(self) -> str:
-        return standing(self.method, self.baseline)
-
-    @property
-    def as_good(self) -> tuple[Score, ...]:
-        """The baseline and others that do as well as the method without its idea: level with it, or ahead."""
-        return tuple(
-            other
-            for other in (self.baseline, *self.rivals)
-            if other.mean >= self.method.mean or standing(self.method, other) == "level"
-        )
+    control: bool  # the baseline does the same work without the method's idea
+    gain: float | None  # None: they were not tested on the same images
+    low: float | None
+    high: float | None
+    p: float | None  # corrected for all rows of the table
+    verdict: str
+    images: str
+    subjects: str
+    splits: str
+    test: str
 
 
-def standing(one: Score, other: Score) -> str:
-    """Is `one` ahead of `other`, behind it, or are they level?"""
-    spreads = [score.spread for score in (one, other) if score.spread is not None]
-    difference = one.mean - other.mean
-    if not spreads:
-        return "one seed"
-    if abs(difference) <= max(*spreads, NEGLIGIBLE):
-        return "level"
-    return "ahead" if difference > 0 else "behind"
+def interval(low: float | None, high: float | None, before: str = "") -> str:
+    """[0.61, 0.72], or nothing."""
+    return "" if low is None or high is None else f"{before}[{signless(low)}, {signless(high)}]"
+
+
+def signless(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
 
 
 def signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def comparisons(system: str, sheets: Mapping[str, Sheet]) -> list[Comparison]:
-    """Of one application's tables, by file name; what is not there is not compared."""
-    return [found for headline in HEADLINES.get(system, ()) for found in _compared(headline, sheets)]
+def comparisons(sheets: Mapping[str, Sheet]) -> list[Comparison]:
+    """Of one application's tables, by file name; rows that cannot be understood are left out."""
+    sheet = sheets.get(CLAIMS)
+    found = [_comparison(row) for row in sheet.rows] if sheet else []
+    return [one for one in found if one is not None]
 
 
-def _compared(headline: Headline, sheets: Mapping[str, Sheet]) -> list[Comparison]:
-    files = tuple(name for name in headline.files if name in sheets)
-    rows = [row for name in files for row in sheets[name].rows]
-    found = []
-    values = _values(headline, rows)
-    for value in values:
-        wanted = {headline.each: value} if headline.each else {}
-        own = _pick(headline, headline.method, [row for row in rows if matches(row, wanted)])
-        if own is None:
-            continue
-        alike = [row for row in rows if _alike(row, own, headline.same)]
-        baseline = _pick(headline, headline.baseline, alike)
-        if baseline is None:
-            continue
-        rivals = [(rival, _pick(headline, rival, alike)) for rival in headline.rivals]
-        found.append(
-            Comparison(
-                _title(headline, value, len(values)),
-                _score(headline, headline.method.name.format(value), own),
-                _score(headline, _named(headline.baseline, baseline), baseline),
-                tuple(_score(headline, _named(rival, row), row) for rival, row in rivals if row is not None),
-                _paper(headline, alike),
-                files,
-            )
-        )
-    return found
+def _comparison(row: _Row) -> Comparison | None:
+    def value(name: str) -> float | None:
+        return number(row.get(name, ""))
 
-
-def _values(headline: Headline, rows: Sequence[_Row]) -> list[str]:
-    if not headline.each:
-        return [""]
-    own = [row for row in rows if matches(row, headline.method.where)]
-    return list(dict.fromkeys(row[headline.each] for row in own if headline.each in row))
-
-
-def _title(headline: Headline, value: str, several: int) -> str:
-    return f"{headline.title}, {value}" if headline.each == "model" and several > 1 else headline.title.format(value)
-
-
-def _alike(row: _Row, own: _Row, columns: Sequence[str]) -> bool:
-    return all(not row.get(column) or row[column] == own.get(column) for column in columns)
-
-
-def _pick(headline: Headline, chosen: Chosen, rows: Sequence[_Row]) -> _Row | None:
-    there = [row for row in rows if matches(row, chosen.where) and number(row.get(headline.metric, "")) is not None]
-    if not there:
+    method, baseline = value("method_score"), value("baseline_score")
+    if method is None or baseline is None:
         return None
-    return max(there, key=lambda row: float(row[headline.metric])) if chosen.best else there[-1]
-
-
-def _named(chosen: Chosen, row: _Row) -> str:
-    return f"{chosen.name}: {row['site']}" if chosen.best and row.get("site") else chosen.name
-
-
-def _score(headline: Headline, name: str, row: _Row) -> Score:
-    return Score(name, float(row[headline.metric]), number(row.get(f"{headline.metric}_std", "")))
-
-
-def _paper(headline: Headline, alike: Sequence[_Row]) -> tuple[float, float] | None:
-    """The paper's method and its baseline, from the paper's columns."""
-    values = []
-    for chosen in (headline.method, headline.baseline):
-        where = {**chosen.where, **headline.papers_rows}
-        rows = [row for row in alike if matches(row, where) and row.get(headline.paper)]
-        values.append(number(rows[-1][headline.paper]) if rows else None)
-    method, baseline = values
-    return None if method is None or baseline is None else (method, baseline)
+    return Comparison(
+        row.get("claim", ""),
+        Score(row.get("method", ""), method, value("method_low"), value("method_high")),
+        Score(row.get("baseline", ""), baseline, value("baseline_low"), value("baseline_high")),
+        row.get("role") == "control",
+        value("gain"),
+        value("gain_low"),
+        value("gain_high"),
+        value("p_holm"),
+        row.get("verdict", ""),
+        *(row.get(name, "") for name in ("images", "subjects", "splits", "test")),
+    )
 
 
 def smoke(found: Found) -> bool:
@@ -159,6 +94,14 @@ def smoke(found: Found) -> bool:
     return any(
         row.get("profile") == "smoke" for place in found.places for one in place.sheets.values() for row in one.rows
     )
+
+
+def tally(all_of_them: Sequence[Comparison]) -> str:
+    """How many claims hold: "3 ahead, 7 level, 1 behind"."""
+    verdicts = [one.verdict for one in all_of_them]
+    counts = [(name, verdicts.count(name)) for name in (AHEAD, LEVEL, BEHIND)]
+    counts.append(("not comparable", len(verdicts) - sum(count for _, count in counts)))
+    return ", ".join(f"{count} {name}" for name, count in counts if count)
 
 
 def in_text(found: Found) -> str:
@@ -178,20 +121,18 @@ def in_text(found: Found) -> str:
 
 
 def _lines(place: Place) -> list[tuple[str, ...]]:
-    lines: list[tuple[str, ...]] = []
-    for one in comparisons(place.system.name, place.sheets):
-        lines.append(
-            (
-                place.system.name,
-                place.data,
-                one.metric,
-                f"{one.method.name} {one.method}",
-                f"{one.baseline.name} {one.baseline}",
-                f"{one.gain:+.3f}",
-                one.verdict,
-                f"{place.seconds:.0f}" if place.seconds else "-",
-                ", ".join(other.name for other in one.as_good) or "-",
-                ", ".join(f"{place.folder}/{name}" for name in one.files),
-            )
+    return [
+        (
+            place.system.name,
+            place.data,
+            one.metric,
+            f"{one.method.name} {one.method.mean:.3f}",
+            f"{one.baseline.name} {one.baseline.mean:.3f}",
+            "-" if one.gain is None else f"{one.gain:+.3f}",
+            interval(one.low, one.high).replace("−", "-") or "-",
+            one.verdict,
+            one.images,
+            one.subjects,
         )
-    return lines
+        for one in comparisons(place.sheets)
+    ]

@@ -3,7 +3,7 @@
 # What ran: said once below a table when it is the same in every row, in this order.
 WHAT_RAN = (
     "data", "profile", "model", "weights", "vgg", "features", "aggregator", "artists", "site", "labels", "rounds",
-    "folds", "keras", "seeds",
+    "folds", "keras", "splits", "seeds",
 )  # fmt: skip
 
 PERCENT = frozenset(
@@ -23,7 +23,18 @@ PLAIN = frozenset({"picture", "path", "subject"})  # names of files, whatever th
 _WORDS = {
     "f1": "weighted F1",
     "macro_f1": "macro F1",
-    "last_accuracy": "accuracy, last round",
+    "last_rounds_accuracy": "accuracy, mean of last rounds",
+    "mrr": "MRR",
+    "top_3": "top 3",
+    "top_5": "top 5",
+    "quadratic_kappa": "quadratic κ",
+    "method_score": "method's score",
+    "baseline_score": "the other's",
+    "p_holm": "p, corrected",
+    "role": "is",
+    "worst_client_macro_f1": "macro F1, worst client",
+    "worst_client_auroc": "AUROC, worst client",
+    "worst_client_accuracy": "accuracy, worst client",
     "auroc": "AUROC",
     "auprc": "AUPRC",
     "map": "MAP ↑",
@@ -49,7 +60,6 @@ _WORDS = {
     "rare": "rare images",
     "made": "images made",
     "augmentation": "styles, contents",
-    "chosen": "round reported",
     "share_right": "share of labels right",
     "kept": "labels kept",
     "right": "labels right",
@@ -83,12 +93,6 @@ _WORDS = {
     "on_disk_mb": "on disk, MB",
     "epochs_in_all": "epochs in all",
     "lambda": "λ",
-    "accuracy_over_best_alone": "accuracy over best client alone",
-    "macro_f1_over_best_alone": "macro F1 over best client alone",
-    "auroc_over_best_alone": "AUROC over best client alone",
-    "auroc_over_fedavg": "AUROC over FedAvg",
-    "accuracy_over_fedavg": "accuracy over FedAvg",
-    "macro_f1_over_fedavg": "macro F1 over FedAvg",
     "rank_by_probability": "rank by probability",
     "grey_levels_off": "grey levels off",
     "h_degrees_from_truth": "H off (°)",

@@ -1,0 +1,130 @@
+"""A forest plot of all claims as SVG: one line each, with its gain, its 95 % interval and its verdict.
+
+Colours are the page's own variables with plain ones to fall back on, so that the same drawing stands by itself.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from tffapps.report.markup import Markup, element
+from tffapps.report.summary import AHEAD, BEHIND, Comparison, signed
+
+_ROW, _HEAD, _FOOT = 24, 34, 46
+_LEFT, _PLOT, _RIGHT = 330, 320, 170  # names, lines, numbers
+_WIDTH = _LEFT + _PLOT + _RIGHT
+_INK = {AHEAD: "var(--good, #1d6b3c)", BEHIND: "var(--bad, #a03028)"}
+_SOFT, _FAINT, _LINE, _TEXT = (
+    "var(--soft, #5f636b)",
+    "var(--faint, #6f747d)",
+    "var(--line, #dfe1e5)",
+    "var(--ink, #1c1d20)",
+)
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The claims of one system on one data set."""
+
+    title: str
+    real: bool
+    claims: Sequence[Comparison]
+
+
+def forest(groups: Sequence[Group]) -> Markup:
+    """The whole drawing; it scales with the page."""
+    shown = [
+        dataclasses.replace(group, claims=[claim for claim in group.claims if claim.gain is not None])
+        for group in groups
+    ]
+    shown = [group for group in shown if group.claims]
+    height = _HEAD + sum(_ROW * (1 + len(group.claims)) + 8 for group in shown) + _FOOT
+    most = _most(shown)
+
+    def across(gain: float) -> float:
+        return _LEFT + _PLOT / 2 * (1 + max(-1.0, min(1.0, gain / most)))
+
+    parts = [element("title", _spoken(shown)), *_axis(most, across, height)]
+    top = _HEAD
+    for group in shown:
+        weight = 650 if group.real else 600
+        parts.append(_text(group.title, 4, top + 16, _TEXT, size=13, weight=weight))
+        top += _ROW
+        for claim in group.claims:
+            parts += _claim(claim, across, top)
+            top += _ROW
+        top += 8
+    return element(
+        "svg", *parts, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH} {height}", width="100%", role="img",
+        style=f"max-width:{_WIDTH}px;font-family:{_FONT}",
+    )  # fmt: skip
+
+
+def _most(groups: Sequence[Group]) -> float:
+    """Where the axis ends: at the largest gain's interval, rounded up, and not beyond half."""
+    claims = [claim for group in groups for claim in group.claims]
+    wanted = max((abs(end) for claim in claims for end in (claim.low, claim.high, claim.gain) if end), default=0.1)
+    return next((step for step in (0.05, 0.1, 0.2, 0.3, 0.5) if wanted <= step), 0.5)
+
+
+def _axis(most: float, across: Callable[[float], float], height: int) -> list[Markup]:
+    bottom = height - _FOOT
+    parts = []
+    for gain in (-most, -most / 2, 0.0, most / 2, most):
+        place = across(gain)
+        dashed = {} if gain == 0 else {"stroke_dasharray": "2 4"}
+        stroke = _FAINT if gain == 0 else _LINE
+        parts.append(_line(place, _HEAD - 8, place, bottom, stroke, **dashed))
+        parts.append(_text(signed(gain) if gain else "0", place, bottom + 16, _SOFT, anchor="middle", size=11))
+    parts.append(_text("← the other is better", _LEFT + 4, bottom + 36, _SOFT, size=11))
+    parts.append(_text("the method is better →", _LEFT + _PLOT - 4, bottom + 36, _SOFT, anchor="end", size=11))
+    parts.append(_text("gain, 95 % interval", _LEFT + _PLOT / 2, 16, _SOFT, anchor="middle", size=11))
+    return parts
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, **more: str) -> Markup:
+    return element("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", stroke=stroke, **more)
+
+
+def _claim(claim: Comparison, across: Callable[[float], float], top: int) -> list[Markup]:
+    assert claim.gain is not None
+    middle, ink = top + _ROW / 2, _INK.get(claim.verdict, _SOFT)
+    name = f"{claim.method.name} against {claim.baseline.name}" + (" (control)" if claim.control else "")
+    parts = [_text(_short(f"{name}, {claim.metric}"), 16, middle + 4, _TEXT, size=12)]
+    if claim.low is not None and claim.high is not None:
+        parts.append(_line(across(claim.low), middle, across(claim.high), middle, ink, stroke_width="2.5"))
+    place = across(claim.gain)
+    # Filled: decided. A reader who sees no colour sees this, and the word at the end of the line.
+    decided = claim.verdict in (AHEAD, BEHIND)
+    parts.append(
+        element(
+            "rect", x=f"{place - 4.5:.1f}", y=f"{middle - 4.5:.1f}", width=9, height=9, stroke=ink, stroke_width=2,
+            fill=ink if decided else "var(--ground, #fff)",
+        )
+    )  # fmt: skip
+    words = f"{signed(claim.gain)} {claim.verdict}"
+    parts.append(_text(words, _LEFT + _PLOT + 14, middle + 4, ink, size=12, weight=600 if decided else 400))
+    parts.append(_text(f"n {claim.images}", _WIDTH - 4, middle + 4, _FAINT, anchor="end", size=11))
+    return parts
+
+
+def _text(
+    text: str, x: float, y: float, fill: str, *, anchor: str = "start", size: int = 12, weight: int = 400
+) -> Markup:
+    return element(
+        "text", text, x=f"{x:.1f}", y=f"{y:.1f}", fill=fill, font_size=size, font_weight=weight, text_anchor=anchor
+    )
+
+
+def _short(text: str, most: int = 52) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _spoken(groups: Sequence[Group]) -> str:
+    lines = [
+        f"{group.title}: {claim.method.name} against {claim.baseline.name}, {claim.metric}, {signed(claim.gain or 0)}, "
+        f"{claim.verdict}"
+        for group in groups
+        for claim in group.claims
+    ]
+    return "Gains of all claims with 95 % intervals. " + "; ".join(lines)
