@@ -30,8 +30,9 @@ def split(pool: Pool, kind: str, seed: int, held_out: bool = False) -> pd.DataFr
         return _DRAWN[kind](pool.table, seed)
     tested = pool.part("test").assign(client=oai.SERVER)
     drawn = _DRAWN[kind](pool.table[pool.table.split != "test"], seed, tested=False)
-    both = pd.concat([drawn, tested], ignore_index=True)
-    return both.assign(labelled=both.labelled.fillna(True).astype(bool)) if "labelled" in both else both
+    if "labelled" in drawn:
+        tested["labelled"] = True
+    return pd.concat([drawn, tested], ignore_index=True)
 
 
 def splits_of(pool: Pool, common: Common, methods: Sequence[str], classes: Sequence[str]) -> list[Split]:
