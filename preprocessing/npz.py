@@ -78,10 +78,15 @@ class Archive:
 
 
 @contextlib.contextmanager
-def opened(path: Path, max_bytes: int, kind: type[Rejected], source: str) -> Iterator[Archive]:
-    """The file, if it claims to be no larger than this when unpacked; `source` is the module that writes such files."""
+def opened(
+    path: Path, max_bytes: int, kind: type[Rejected], source: str, contents: bytes | None = None
+) -> Iterator[Archive]:
+    """The file, if it claims to be no larger than this when unpacked; `source` is the module that writes such files.
+
+    With `contents`, what was read of it already.
+    """
     try:
-        with zipfile.ZipFile(path) as file:
+        with zipfile.ZipFile(path if contents is None else io.BytesIO(contents)) as file:
             size = sum(member.file_size for member in file.infolist())
             if size > max_bytes:
                 raise kind(f"{path}: too large: {size} bytes unpacked, at most {max_bytes} are allowed")

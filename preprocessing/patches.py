@@ -57,7 +57,8 @@ def tissue_mask(image: np.ndarray) -> np.ndarray:
 class Cut:
     """One slide's patches: which there are, which show tissue, and their files."""
 
-    def __init__(self, slide: Slide, name: str, target: Path, settings: PatchSettings) -> None:
+    def __init__(self, slide: Slide, name: str, target: Path | None, settings: PatchSettings) -> None:
+        """`target` is the folder of its files; None where none are to be written."""
         self._slide, self._name, self._target, self._settings = slide, name, target, settings
         self._factors = [slide.levels[0][0] / width for width, _ in slide.levels]
         self._level, wanted = self._choose_level()
@@ -79,8 +80,29 @@ class Cut:
         limit = self._settings.limit
         return len(rows) == self.total or (limit is not None and sum(row.kept for row in rows) >= limit)
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self._rows, self._columns
+
+    @property
+    def covered(self) -> tuple[float, float]:
+        """The shares of the slide's width and height that the grid covers; what is left is narrower than a patch."""
+        width, height = self._slide.levels[self._level]
+        return self._columns * self._side / width, self._rows * self._side / height
+
+    def pictures(self) -> Iterator[tuple[Patch, np.ndarray | None]]:
+        """Every patch, row by row, and where it shows tissue its picture: uint8 RGB (size, size, 3). Writes nothing."""
+        level, shares = self._overview()
+        for place in range(self.total):
+            if shares is not None and shares[place] < _DOUBT * self._settings.tissue:
+                yield self._row(place, level, float(shares[place]), kept=False), None
+            else:
+                yield self._look(place)
+
     def run(self) -> Iterator[Patch]:
         """Every patch looked at; those kept are in their files."""
+        assert self._target is not None
         places = np.arange(self.total)
         level, shares = self._overview()
         if shares is not None:
@@ -151,8 +173,8 @@ class Cut:
         """A patch's row, and its picture if that is not in its file yet."""
         size = self._settings.size
         row = self._row(place, self._level, 0.0, kept=True)
-        there = self._target / row.file
-        image = _read_png(there) if there.is_file() else None
+        there = self._target / row.file if self._target else None
+        image = _read_png(there) if there and there.is_file() else None
         new = image is None or image.shape != (size, size, 3)
         if image is None or new:
             line, column = divmod(int(place), self._columns)

@@ -23,6 +23,7 @@ import pytest
 
 from tests.applications import working_in
 from tests.test_commands import PROBE, environment
+from tests.use.moved import check_moved
 from tffapps import cli, systems
 from tffapps.app import App, Common
 from tffapps.data import check
@@ -42,6 +43,7 @@ __all__ = [
     "test_every_table_of_its_section_is_there_and_says_what_ran",
     "test_figures_show_something",
     "test_help_does_not_wait_for_tensorflow",
+    "test_its_bundles_predict_elsewhere_what_the_run_predicted",
     "test_the_data_check_reads_its_stand_in",
     "test_the_same_command_again_trains_nothing",
 ]
@@ -195,3 +197,15 @@ def test_a_mistake_is_one_clear_line(mistake, app, smoke_arguments, here, capsys
 def test_the_data_check_reads_its_stand_in(app, smoke_arguments, smoke, here):
     pool = app.part("data").look(cli.parse(app, smoke_arguments))
     assert pool.name == "stand-in" and len(pool.table) and f"{pool.noun}: {len(pool.table)}" in check.report(pool)
+
+
+def test_its_bundles_predict_elsewhere_what_the_run_predicted(smoke, place, tmp_path):
+    """One of each kind: moved, without the training data, they give the probabilities that the run has stored."""
+    bundles = {}
+    for folder in sorted(smoke.glob("runs/*/bundle")):
+        about = json.loads((folder / "bundle.json").read_text())
+        kind = json.dumps([about["network"], about["images"], len(about["classes"]), sorted(about["models"])])
+        bundles.setdefault(kind, folder)
+    assert bundles, "no run has left a bundle"
+    for number, folder in enumerate(bundles.values()):
+        check_moved(folder, place / "data", tmp_path / str(number))

@@ -23,8 +23,7 @@ print([name for name in ("tensorflow", "tensorflow_federated", "pandas", "numpy"
 print(time.process_time())
 """
 NO_SUCH = (
-    "no such command; choose from plfl, fedsda, fnst, fedstyle, fedtransfer, classify, data, site, report, weights,"
-    " cache, doctor"
+    f"no such command; choose from plfl, fedsda, fnst, fedstyle, fedtransfer, classify, {', '.join(__main__.TOOLS)}"
 )
 
 
@@ -44,7 +43,7 @@ def test_every_command_is_listed():
     done = run("-m", "tffapps", "--help")
     assert done.returncode == 0, done.stderr
     names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("tffapps ")]
-    assert names == [*systems.packages(), "data", "site", "report", "weights", "cache", "doctor"]
+    assert names == [*systems.packages(), *__main__.TOOLS] and {"data", "segment", "watch", "doctor"} <= {*names}
     assert run("-m", "tffapps").stdout == done.stdout
 
 
@@ -59,8 +58,9 @@ def test_help_answers_at_once(command):
     usage = " ".join(command)
     if command == ("weights",):  # of the package models
         assert lines[0].startswith("usage: python -m tffapps weights ["), done.stderr
-    elif command == ("cache",):  # its module's name says that it is a command
-        assert lines[0].startswith("usage: python -m tffapps.cache_command ["), done.stderr
+    elif len(command) == 1 and command[0] in __main__.TOOLS:
+        module = __main__.TOOLS[command[0]].module.removesuffix(".__main__")
+        assert lines[0].startswith((f"usage: python -m {module} [", f"usage: python -m tffapps.{usage} [")), done.stderr
     elif command:
         assert lines[0].startswith(f"usage: python -m tffapps.{usage} ["), done.stderr
     imported, seconds = lines[-2:]

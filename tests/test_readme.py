@@ -36,6 +36,7 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--images", "--labels", "--only", "--for", "--expect", "--magnification", "--level", "--older"}
     elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs", "--clean"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py
+    elsewhere |= {"--micron-per-pixel", "--min-grain", "--method", "--threshold", "--scale", "--port"}  # segment, watch
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT))
     assert named - elsewhere <= known
 

@@ -16,10 +16,14 @@ class Tool(NamedTuple):
 
 
 TOOLS = {
+    "predict": Tool("tffapps.use.predict_command", "images or slides, with what a run has trained"),
+    "card": Tool("tffapps.use.card_command", "the model card of what a run has trained"),
     "data": Tool("tffapps.data.__main__", "is a folder fit for one of them"),
     "site": Tool("tffapps.site.__main__", "take part in a federation across machines"),
     "compare": Tool("tffapps.compare_command", "any finished runs beside each other: intervals, paired tests"),
     "report": Tool("tffapps.report.__main__", "the page of all results"),
+    "segment": Tool("tffapps.use.segment", "grains of micrographs by a trained model, and their sizes"),
+    "watch": Tool("tffapps.watch.__main__", "a live page of runs, while they run"),
     "weights": Tool("models.weights_command", "which networks have which weights here"),
     "cache": Tool("tffapps.cache_command", "what lies in the cache, and cleaning it"),
     "doctor": Tool("tffapps.doctor", "is this machine fit to run"),

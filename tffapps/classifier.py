@@ -1,7 +1,7 @@
 """A network over a pool: its task, its pipelines, its test images. All trials of one network share one."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,6 +18,8 @@ from tffapps.home import cache_folder
 from tffapps.inputs import PLAIN, TRAINING, Augmentation, Inputs, engine_options
 from tffapps.network import Network
 from tffapps.study import Study
+from tffapps.use.recipe import Recipe
+from tffapps.use.steps import Step
 
 AUGMENTATIONS: dict[str, Augmentation] = {"weak": changes.weak, "affine": changes.affine}
 
@@ -51,6 +53,21 @@ class Classifier:
     def batches(self, rows: pd.DataFrame, view: str = PLAIN, **options: Any) -> Any:
         """A dataset of rows in a view; `epochs`, `seed` and `shuffle` as `Inputs.batches` has them."""
         return self.inputs.batches(list(rows.path), self._pool.codes(rows), view, batch=self._batch, **options)
+
+    def recipe(
+        self, training: Mapping[str, pd.DataFrame], validated: pd.DataFrame, steps: Sequence[Step] = ()
+    ) -> Recipe:
+        """Of the bundle of a run that trains on these rows; `steps` is what was done to all images beforehand.
+
+        `validated` are the validation images of the run's split.
+        """
+        here = not self._pool.at_sites
+        paths = [path for rows in training.values() for path in rows.path] if here else []
+        # Steps have been taken with what is trained and tested on alone: what else there is would be seen as it is not.
+        held_back = validated if here and not steps else self._pool.table[:0]
+        return self.inputs.recipe(
+            self._pool.classes, self._pool.name, paths, list(held_back.path), self._pool.codes(held_back), steps
+        )
 
     def test_images(self, rows: pd.DataFrame) -> TestImages:
         once = functools.partial(self.batches, shuffle=False)

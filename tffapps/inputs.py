@@ -21,14 +21,21 @@ import tensorflow as tf
 
 from models import weights
 from models.assembled import assemble
+from models.embedding import embedding_of
 from tffapps.data import features, images, pipeline
 from tffapps.engine import Engine
 from tffapps.errors import UserError
+from tffapps.evaluation import classification
 from tffapps.network import Network
 from tffapps.study import Initial
+from tffapps.use.bundle import Preprocess
+from tffapps.use.network import CLASSIFIER, Description
+from tffapps.use.recipe import Halves, Looks, Recipe, Weights
+from tffapps.use.steps import Step
 
 Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> image
 PLAIN, TRAINING = "plain", "training"
+_EMBEDDED = 32  # images a batch
 _HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
 
 
@@ -104,6 +111,46 @@ class Inputs:
         self._base_name = hashlib.sha256(json.dumps(base, sort_keys=True).encode()).hexdigest()
         identity = {"weights": used.label, "weights_sha256": used.sha256, **self.described}
         return Initial(self.model.get_weights(), identity)
+
+    def recipe(
+        self,
+        classes: Sequence[str],
+        data: str,
+        training: Sequence[str],
+        validation: Sequence[str] = (),
+        validation_labels: Sequence[int] | np.ndarray = (),
+        steps: Sequence[Step] = (),
+    ) -> Recipe:
+        """Of the bundle of a run of this network.
+
+        Args:
+          classes: in the order of the network's outputs.
+          data: what tables call the images.
+          training: paths of training images that are here.
+          validation: of others, that the network does not train on.
+          validation_labels: the classes of these.
+          steps: what was done to the images before they were fed.
+        """
+        chosen, (height, width) = self._chosen, self._image_reader.size
+        values = {"model": chosen.name, "head": chosen.chosen_head, "cut": chosen.cut, "norm": chosen.norm}
+        network = Description(CLASSIFIER, values, (height, width, chosen.channels), len(classes))
+        looks = Looks(self._embeddings, self._probabilities, list(training), list(validation), list(validation_labels))
+        preprocess = Preprocess((height, width), chosen.channels, tuple(steps))
+        return Recipe(network, tuple(classes), preprocess, self._halves, data, self.weights, looks)
+
+    def _halves(self, weights: Weights) -> Halves:
+        self.model.set_weights(weights)
+        base = self._network.base
+        return Halves([] if base is None else base.get_weights(), self._network.above.get_weights())
+
+    def _embeddings(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
+        self.model.set_weights(weights)
+        batches = self.batches(paths, np.zeros(len(paths), np.int32), batch=_EMBEDDED, shuffle=False)
+        return classification.predict(embedding_of(self.model), batches)[1]
+
+    def _probabilities(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
+        self.model.set_weights(weights)
+        return classification.predict(self.model, self.exact(paths, np.zeros(len(paths), np.int32), batch=_EMBEDDED))[1]
 
     def batches(
         self,

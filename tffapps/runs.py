@@ -104,7 +104,14 @@ class Run:
         self._thin(1)
 
     def summary(self) -> dict[str, Any]:
-        path = self.folder / "finished.json"
+        return self._object("finished.json")
+
+    def settings(self) -> dict[str, Any]:
+        """Its key, and what is written down beside it."""
+        return self._object("settings.json")
+
+    def _object(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
         try:
             content = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError):

@@ -26,6 +26,8 @@ from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
 from tffapps.settings import Flags, key_values
 from tffapps.training import train
+from tffapps.use import of_run
+from tffapps.use.recipe import Recipe
 
 TRAINED = "trained_subjects"  # in a run's summary
 
@@ -61,6 +63,7 @@ class Trial:
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
     tuned: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # flags that --tune chose: they are in settings
+    bundle: Recipe | None = None  # how its bundle is made; None where it trains no model for use
     trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
 
     def __post_init__(self) -> None:
@@ -118,6 +121,9 @@ class Study:
                 if not run.finished:
                     self._store(run, trial, self._train(run, trial))
                     run.finish(self._summary(run, trial))
+                if trial.bundle is not None and not of_run.has_bundle(run):
+                    chosen = run.kept(BEST) if trial.evaluator.chosen_by else None
+                    of_run.leave_bundle(run, trial.bundle, _last_weights_of(run, trial), chosen)
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
 
@@ -182,12 +188,20 @@ def _record(run: Run, trial: Trial) -> Record:
 def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights of the round that stands for a run, when they are asked for."""
     # Not of the trial itself: a record would keep its initial weights and test images in memory.
-    chosen, count, averaged = bool(trial.evaluator.chosen_by), len(trial.initial.weights), trial.method.average_from > 0
+    chosen, last = bool(trial.evaluator.chosen_by), _last_weights_of(run, trial)
 
     def read() -> list[np.ndarray]:
         best = run.kept(BEST) if chosen else None
-        if best is not None:
-            return best
+        return last() if best is None else best
+
+    return read
+
+
+def _last_weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
+    """Reads the weights that a run ended with, when they are asked for."""
+    count, averaged = len(trial.initial.weights), trial.method.average_from > 0
+
+    def read() -> list[np.ndarray]:
         checkpoint = run.latest()
         if checkpoint is None:
             raise UserError(f"{run.folder}: its checkpoint cannot be read; remove the folder, or use --fresh for all")

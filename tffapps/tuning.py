@@ -54,7 +54,8 @@ class Tuner:
                 # One after the other: a frozen base has the weights of the trial that was made last.
                 for trial in make(self._study.flags.replaced(**point), tuned_on, seed):
                     metric = trial.evaluator.headline
-                    scores.append(self._score(self._study.run(trial), metric))
+                    record = self._study.run(dataclasses.replace(trial, bundle=None))  # not a model for use
+                    scores.append(self._score(record, metric))
             rows.append({**point, "score": sum(scores) / len(scores)})
         best = max(range(len(rows)), key=lambda number: (rows[number]["score"], -number))
         validated = int((tuned_on.pool.table.split == "test").sum())

@@ -141,6 +141,7 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=flags[CutSettings].reestimate,
+            bundle=classifier.recipe(training, split.pool.part("val")),
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 

@@ -20,6 +20,8 @@ from tffapps.fedsda.ccst import StyleTransfer
 from tffapps.fedsda.data import Fold
 from tffapps.fedsda.diffusion import StainModels
 from tffapps.fedsda.placement import Placement
+from tffapps.use.steps import Amplitude as AmplitudeStep
+from tffapps.use.steps import Step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Aligned:
     train: pd.DataFrame  # beside the usual columns `source`, the original's path
     test: pd.DataFrame
     key: str  # changes with any image
+    steps: tuple[Step, ...] = ()  # what was done to the test images, and has to be done to any other
     val: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
 
 
@@ -49,7 +52,7 @@ class Unaligned:
     settings = ()
 
     def of(self, fold: Fold, seed: int) -> Aligned:
-        return Aligned(_with_source(fold), fold.test, "", fold.val)
+        return Aligned(_with_source(fold), fold.test, "", val=fold.val)
 
 
 class StainAlignment:
@@ -63,7 +66,7 @@ class StainAlignment:
         train = _with_source(fold)
         matrices = self._stain_models.of(fold).draw(_parts(fold, seed), seed)
         paths = self._placement.align(train, matrices)
-        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()), fold.val)
+        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()), val=fold.val)
 
 
 class StyleAlignment:
@@ -88,7 +91,7 @@ class StyleAlignment:
             paths = _made(train.path, numbers.tolist(), transfer, settings, "style transfer")
             tables.append(train.assign(path=paths))
         key = _hash(f"{learned.key} {styles} {alpha} {parts.tolist()}".encode())
-        return Aligned(pd.concat(tables, ignore_index=True), fold.test, key, fold.val)
+        return Aligned(pd.concat(tables, ignore_index=True), fold.test, key, val=fold.val)
 
 
 class AmplitudeAlignment:
@@ -109,6 +112,7 @@ class AmplitudeAlignment:
                 train.assign(path=_normalised(train.path, mean, key)),
                 _normalised_rows(fold.test, mean, key),
                 key,
+                (AmplitudeStep(mean),),
                 _normalised_rows(fold.val, mean, key),
             )
         except ValueError as error:

@@ -177,6 +177,7 @@ class Classifiers:
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training, aligned.val, aligned.steps),
             trained=subjects_in(aligned.train),
         )
 

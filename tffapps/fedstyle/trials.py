@@ -58,6 +58,7 @@ from tffapps.fedstyle import (
 )
 from tffapps.fedstyle.placement import AtSites, Here, Placement
 from tffapps.fedstyle.roles import ROLES, Role
+from tffapps.use.recipe import Recipe
 
 _SERVER_POSITION = 10_000  # among the clients' positions: seeds the server's own order of pictures
 
@@ -162,7 +163,15 @@ class Trials:
             reestimate=self._flags[CutSettings].reestimate,
             trained=subjects_in(pd.concat(list(rows.values()))),
             server_data=(lambda number: self._server_data(feed, case.seed, number)) if role.server else None,
+            bundle=self._recipe(inputs, role, federation.pool, rows),
         )  # fmt: skip
+
+    def _recipe(self, inputs: Inputs, role: Role, pool: Pool, rows: dict[str, pd.DataFrame]) -> Recipe | None:
+        """Of a run's bundle; a federation that sends no weights has no global model to leave."""
+        if not role.method.sends_weights:
+            return None
+        here = [] if pool.at_sites else [path for part in rows.values() for path in part.path]
+        return inputs.recipe(pool.classes, pool.name, here)
 
     def inputs(self, artists: int) -> Inputs:
         """The network of so many artists, and what it sees."""

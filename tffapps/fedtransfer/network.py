@@ -14,6 +14,11 @@ from tffapps import Initial, UserError
 from tffapps.data import images, pipeline
 from tffapps.fedtransfer import UNetSettings
 from tffapps.fedtransfer.data import FORMATS
+from tffapps.use.bundle import Preprocess
+from tffapps.use.network import UNET, Description
+from tffapps.use.recipe import Halves, Recipe
+
+CLASSES = ("grain", "boundary")  # as models.unet counts them
 
 
 class Network:
@@ -35,6 +40,16 @@ class Network:
         except WeightsError as error:
             raise UserError(f"--weights: {error}") from error
         return Initial(self.model.get_weights(), {"weights": used.label, "weights_sha256": used.sha256})
+
+    def recipe(self, data: str, tile: int, initial: Initial) -> Recipe:
+        """Of the bundle of a run: `tile` is the side of the squares that micrographs are cut into."""
+        height, width, channels = self.model.input_shape[1:]
+        values = {"width": self._settings.width, "depth": self._settings.depth}
+        network = Description(UNET, values, (height, width, channels), len(CLASSES))
+        return Recipe(
+            network, CLASSES, Preprocess((height, width), channels, tile=tile),
+            lambda weights: Halves([], list(weights)), data, str(initial.identity["weights"]),
+        )  # fmt: skip
 
     def batches(self, rows: pd.DataFrame, seed: int) -> tf.data.Dataset:
         """To train with."""

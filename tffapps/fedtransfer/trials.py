@@ -161,6 +161,7 @@ class Trials:
             size=len(cohort.training),
             aggregation=self._flags[Aggregation] if site == FEDERATION else Aggregation(),
             min_clients=self._common.min_clients if site == FEDERATION else 1,
+            bundle=self.network.recipe(tiles.pool.name, self._flags[TileSettings].tile, self._initial(seed)),
             trained=subjects_in(tiles.part("train", site if alone else None)),
         )  # fmt: skip
 

@@ -198,6 +198,7 @@ class Trials:
             aggregation=Aggregation() if alone else self._flags[Aggregation],
             min_clients=1 if alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            bundle=self._classifier.recipe(training, self._pool.part("val")),
             trained=_trained(training),
         )
 

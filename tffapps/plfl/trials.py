@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from preprocessing.knee_settings import KneeSettings
 from tffapps import (
     Aggregation,
     Client,
@@ -52,6 +53,8 @@ from tffapps.plfl.frameworks import Frameworks
 from tffapps.plfl.inputs import inputs_of, network_of
 from tffapps.plfl.parameters import Shape
 from tffapps.plfl.placement import Placement, placed
+from tffapps.use.recipe import Recipe
+from tffapps.use.steps import Knee
 
 
 def run(flags: Flags) -> None:
@@ -148,8 +151,20 @@ class Trials:
             reestimate=self._flags[CutSettings].reestimate,
             trained=subjects_in(table[table.split == "train"]),
             server_data=federation.server_data,
+            bundle=self._recipe(table),
             enough=(lambda row: row["val_accuracy"] >= target) if target and method in AFTER_GOLD else None,
         )
+
+    def _recipe(self, table: pd.DataFrame) -> Recipe:
+        """Of a run's bundle: knees are prepared as they were. Embeddings are those of the images that are here."""
+        chosen = self._flags[PlflImages]
+        steps = [Knee(KneeSettings(contrast=chosen.contrast))] if chosen.preprocess == "knee" else []
+        here = table[table.client == oai.SERVER] if self._pool.at_sites else table
+        training, held_back = (here[here.split == split] for split in ("train", "val"))
+        return self.inputs.recipe(
+            self._pool.classes, self._pool.name, list(training.path), list(held_back.path),
+            self._pool.codes(held_back), steps,
+        )  # fmt: skip
 
     def _initial(self, method: str, seed: int) -> Initial:
         """The network's first weights, or those that the server's own training ended with."""

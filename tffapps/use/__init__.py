@@ -1,0 +1,1 @@
+"""What becomes of a trained model: bundles, and the commands that read them and nothing else."""

@@ -1,0 +1,1 @@
+"""A live page of runs, on this machine alone: `tffapps watch RESULTS`."""
