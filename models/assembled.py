@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from models import classifiers, weights
+from models import classifiers, own, weights
 from models.cut import headed, normalised, split
 from models.initialise import seed_weights
-from models.names import ALL, HEAD, check_cut, stands_on_cut
+from models.names import ALL, HEAD, check_cut, is_own, stands_on_cut
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +33,26 @@ class Assembled:
 
 
 def assemble(
-    name: str, *, input_shape: Sequence[int], classes: int, head: str, cut: str = ALL, norm: str = "batch"
+    name: str,
+    *,
+    input_shape: Sequence[int],
+    classes: int,
+    head: str,
+    cut: str = ALL,
+    norm: str = "batch",
+    may_be_own: bool = False,
 ) -> Assembled:
     """Arguments as `models.names` has them. "conv" stands on the cut, and what is above it in the network is left out;
-    other heads stand on the network's end, and what is above the cut is trained with them."""
+    other heads stand on the network's end, and what is above the cut is trained with them.
+
+    `may_be_own`: the name comes from the user's own command line, so that it may also be that of a function of theirs
+    (`models.own`), which is run. Such a network has its own head and its own cuts.
+    """
+    if may_be_own and is_own(name):
+        published = own.build(name, input_shape=input_shape, classes=classes)
+        own.check_cut(published, name, cut)
+        whole = normalised(published, cut, norm)
+        return Assembled(name, published, whole, *split(whole, cut))
     check_cut(name, cut)
     on_cut = stands_on_cut(head, cut)
     published = classifiers.build(name, input_shape=input_shape, classes=classes, head="gap" if on_cut else head)

@@ -89,9 +89,11 @@ def _check(model: tf.keras.Model, stage: str) -> None:
     if stage in (HEAD, ALL):
         return
     if model.name not in CUTS:
+        if stage in {layer.name for layer in model.layers}:  # of a network of the user's own, which says so itself
+            return
         raise ValueError(f"cut {stage}: model {model.name} can be cut at {HEAD} or {ALL} only")
     check_cut(model.name, stage)
 
 
 def _crossing(model: tf.keras.Model, stage: str) -> Any:
-    return output_of(model, "features" if stage == HEAD else CUTS[model.name][stage])
+    return output_of(model, "features" if stage == HEAD else CUTS.get(model.name, {}).get(stage, stage))

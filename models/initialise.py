@@ -39,10 +39,15 @@ def _layers_with_weights(model: tf.keras.Model) -> Iterator[tf.keras.layers.Laye
 
 def _initializer(layer: tf.keras.layers.Layer, variable: tf.Variable) -> Any:
     role = variable.name.split("/")[-1].split(":")[0]  # "block1/conv/kernel:0" -> "kernel"
-    attribute = "depthwise_initializer" if role == "depthwise_kernel" else f"{role}_initializer"
-    if not hasattr(layer, attribute):
-        raise TypeError(f"layer {layer.name}: no initialiser known for its variable {variable.name}")
-    return getattr(layer, attribute)
+    attribute = {
+        "depthwise_kernel": "depthwise_initializer", "pointwise_kernel": "pointwise_initializer",
+    }.get(role, f"{role}_initializer")  # fmt: skip
+    if hasattr(layer, attribute):
+        return getattr(layer, attribute)
+    for part in layer.submodules:  # some layers are made of others, which have the initialisers
+        if hasattr(part, attribute) and any(variable is own for own in part.weights):
+            return getattr(part, attribute)
+    raise TypeError(f"layer {layer.name}: no initialiser known for its variable {variable.name} (no {attribute})")
 
 
 def _draw(initializer: Any, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
@@ -61,7 +66,11 @@ def _draw(initializer: Any, shape: tuple[int, ...], generator: np.random.Generat
         if initializer.distribution == "untruncated_normal":
             return np.float32(math.sqrt(variance)) * generator.standard_normal(shape, dtype=np.float32)
         return np.float32(math.sqrt(variance) / TRUNCATED_STDDEV) * _truncated_normal(shape, generator)
-    raise TypeError(f"initialiser {type(initializer).__name__}: no seeded version of it; add one here")
+    if type(initializer).__module__.startswith("keras"):  # the rest of Keras's own: with a seed they have no state
+        settings = initializer.get_config()
+        seed = {"seed": int(generator.integers(2**31))} if "seed" in settings else {}
+        return type(initializer).from_config({**settings, **seed})(shape).numpy()
+    raise TypeError(f"initialiser {type(initializer).__name__}: no seeded version of it is known")
 
 
 def _fan(mode: str, shape: tuple[int, ...]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 APPLICATIONS = ("mobilenetv2", "densenet121", "densenet169", "densenet201")  # built by keras.applications
 NAMES = (*APPLICATIONS, "resnet18", "tiny")
 HEADS = ("gap", "flatten256", "conv")
@@ -27,7 +29,14 @@ PRETRAINED_CUT = {
 }
 AUTO = "auto"
 PRETRAINED_SIZE, RANDOM_SIZE = 224, 64  # pixels on a side, unless something else is asked for
+OWN = "own_"  # how Keras models of the user's are called
+_OWN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 GENERATORS = ("unet", "hd")  # of images from labels: pix2pix and pix2pixHD
+
+
+def is_own(name: str) -> bool:
+    """Whether a name is `package.module:function`: a network of the user's own (`models.own`)."""
+    return _OWN_NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> None:
@@ -41,6 +50,7 @@ def cuts_of(name: str) -> tuple[str, ...]:
 
 
 def check_cut(name: str, stage: str) -> None:
+    check_name(name)
     if stage not in cuts_of(name):
         raise ValueError(f"cut {stage}: {name} has none of that name; choose one of {', '.join(cuts_of(name))}")
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.graph import output_of
+from models.graph import output_of, tensors
+from models.names import OWN
 
 _DENSE_BLOCKS = {"densenet121": (6, 12, 24, 16), "densenet169": (6, 12, 32, 32), "densenet201": (6, 12, 48, 32)}
 
@@ -28,14 +29,30 @@ def stages_of(model: tf.keras.Model) -> tuple[str, ...]:
     known = [name for name in STAGES if model.name == name or model.name.startswith(f"{name}_")]
     there = {layer.name for layer in model.layers}
     ends = tuple(stage for name in known[:1] for stage in STAGES[name] if stage in there)
-    on_maps = "_above_" in model.name or not known  # `models.cut.split` calls it so
+    whole = bool(known) or model.name.startswith(OWN)
+    on_maps = "_above_" in model.name or not whole  # `models.cut.split` calls it so
     if on_maps and len(model.inputs) == 1 and model.inputs[0].shape.rank == 4:
         return (*model.input_names, *ends)
+    ends = ends or _by_resolution(model)
     if not ends:
-        raise ValueError(
-            f"model {model.name}: no stages known, and its input is no feature map; add it to models/stages.py"
-        )
+        raise ValueError(f"model {model.name}: it has no feature map that all of it goes through, so it has no stages")
     return ends
+
+
+def _by_resolution(model: tf.keras.Model) -> tuple[str, ...]:
+    """Of any other network: the last layer of each resolution that nothing goes round."""
+    ends: dict[Any, str] = {}
+    for tensor in reversed(tensors(model)):
+        if tensor.shape.rank == 4 and tensor.shape[1:3] not in ends and _is_passed_by_all(model, tensor):
+            ends[tensor.shape[1:3]] = tensor.node.layer.name
+    return tuple(reversed(ends.values()))
+
+
+def _is_passed_by_all(model: tf.keras.Model, tensor: Any) -> bool:
+    try:
+        return bool(tensors(model, tensor))
+    except ValueError:
+        return False
 
 
 def outputs(model: tf.keras.Model, names: Sequence[str]) -> list[Any]:

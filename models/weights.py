@@ -7,17 +7,18 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import tensorflow as tf
 
 from models.classifiers import HEAD_FILTERS, HEAD_KERNELS, base_of
 from models.initialise import seed_weights
-from models.names import check_name
+from models.names import check_name, is_own
 from models.weight_files import WeightsError, read_arrays, read_npz
 from models.weight_sources import imagenet_file
 
-__all__ = ["WeightsError", "WeightsUsed", "check_shapes", "fill", "load", "load_npz", "save_npz"]
+__all__ = ["WeightsError", "WeightsUsed", "check_shapes", "fill", "fitting_whole", "load", "load_npz", "save_npz"]
 
 # (file, its arrays, model) -> which part of the model they are for, and how many weights that is; or WeightsError
 Fitting = Callable[[Path, list[np.ndarray], tf.keras.Model], tuple[str, int]]
@@ -47,6 +48,8 @@ def load(model: tf.keras.Model, name: str, weights: str, *, seed: int) -> Weight
     A file that holds only a backbone, or another head, leaves this model's head random; `WeightsUsed.part`
     says which. After a `WeightsError` the model is as it was.
     """
+    if is_own(name):
+        return fill(model, weights, seed, lambda: _no_imagenet(name), fitting_whole)
     check_name(name)
     return fill(model, weights, seed, lambda: imagenet_file(name), _fitting_part)
 
@@ -106,6 +109,18 @@ def check_shapes(path: Path, arrays: list[np.ndarray], variables: list[tf.Variab
         expected = tuple(variable.shape)
         if array.shape != expected:
             raise WeightsError(f"{path}: not the weights of {name}; {array.shape} where {variable.name} is {expected}")
+
+
+def fitting_whole(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -> tuple[str, int]:
+    """A file holds all weights of the model, or is refused."""
+    if len(arrays) != len(model.weights):
+        raise WeightsError(f"{path}: {len(arrays)} arrays; {model.name} has {len(model.weights)}")
+    check_shapes(path, arrays, model.weights, model.name)
+    return "model", len(arrays)
+
+
+def _no_imagenet(name: str) -> NoReturn:
+    raise WeightsError(f"{name} has no ImageNet weights; choose --weights random or --weights FILE")
 
 
 def _fitting_part(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -> tuple[str, int]:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from preprocessing import budget
 from preprocessing.errors import Rejected, UserError
+from preprocessing.suffixes import PLAIN, SUFFIXES
 from preprocessing.whole_files import replacing
-
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 
 
 def list_files(source: Path, target: Path) -> list[Path]:
@@ -33,9 +33,14 @@ def list_files(source: Path, target: Path) -> list[Path]:
         # A link back to a folder on the way here would lead round in a circle.
         inside = {path.resolve() for path in (here, *here.parents)}
         folders[:] = [name for name in folders if (here / name).resolve() not in inside]
-    if not any(file.suffix.lower() in SUFFIXES for file in files):
+    if not any(is_named_image(file) for file in files):
         raise UserError(f"{source}: no images in it or its sub-folders; looked for {' '.join(SUFFIXES)}")
     return sorted(files)
+
+
+def is_named_image(path: Path) -> bool:
+    """Whether a file's name ends like an image's."""
+    return path.name.lower().endswith(SUFFIXES)
 
 
 def as_png(name: Path) -> Path:
@@ -62,13 +67,19 @@ def make_writable(target: Path) -> None:
 
 
 def read_image(path: Path) -> bytes:
-    """An image file's bytes, not looked at. Raises `Rejected`."""
-    if path.suffix.lower() not in SUFFIXES:
+    """A PNG, JPEG or BMP file's bytes, not looked at; of other formats those of a PNG. Raises `Rejected`."""
+    if not is_named_image(path):
         raise Rejected(f"not an image: its name ends in {path.suffix or 'nothing'!r}")
     try:
-        return path.read_bytes()
+        budget.check_bytes(path.stat().st_size)
+        contents = path.read_bytes()
     except OSError as error:
         raise Rejected(f"cannot be opened: {error.strerror}") from None
+    if not contents or path.suffix.lower() in PLAIN:
+        return contents
+    from preprocessing import formats
+
+    return formats.to_png(contents)
 
 
 def write(path: Path, contents: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Image files' bytes to pixels. OpenCV fills up damaged files without a word; here they are told."""
+"""Image files' bytes to pixels. OpenCV takes any size and fills up damaged files without a word; here they are told."""
 
 from __future__ import annotations
 
@@ -8,13 +8,23 @@ import zlib
 import cv2
 import numpy as np
 
+from preprocessing import budget, headers
 from preprocessing.errors import Rejected
+
+_KINDS = (headers.PNG, headers.JPEG, headers.BMP, headers.TIFF)
 
 
 def decode(contents: bytes, flag: int) -> np.ndarray:
     """The image as `cv2.imdecode` gives it with this flag (`cv2.IMREAD_…`). Raises `Rejected`."""
     if not contents:
         raise Rejected("empty file: 0 bytes")
+    kind = headers.kind_of(contents[: headers.FIRST])
+    if kind not in _KINDS:
+        raise Rejected(f"not an image: OpenCV cannot decode its {len(contents)} bytes")
+    budget.check_bytes(len(contents))
+    size = headers.size_of(contents, kind)
+    if size:
+        budget.check_pixels(*size)
     if contents.startswith(b"\x89PNG\r\n\x1a\n"):
         _check_png(contents)
     elif contents.startswith(b"\xff\xd8\xff") and b"\xff\xd9" not in contents[-1024:]:

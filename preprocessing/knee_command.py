@@ -21,7 +21,7 @@ from pathlib import Path
 
 from preprocessing import command
 from preprocessing.errors import Rejected
-from preprocessing.files import SUFFIXES, as_png, check_distinct, list_files, make_writable, read_image, write
+from preprocessing.files import as_png, check_distinct, is_named_image, list_files, make_writable, read_image, write
 from preprocessing.knee_settings import CONTRASTS, KneeRejected, KneeSettings
 from preprocessing.parallel import process_pool
 from preprocessing.parser import Parser
@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _spread(files: list[Path], count: int) -> list[Path]:
     """That many images, evenly spaced: the first ones would all be of one class."""
-    images = [file for file in files if file.suffix.lower() in SUFFIXES]
+    images = [file for file in files if is_named_image(file)]
     count = min(count, len(images))
     return [images[index * len(images) // count] for index in range(count)]
 

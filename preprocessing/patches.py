@@ -24,7 +24,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from preprocessing.errors import UserError
+from preprocessing import image_bytes
+from preprocessing.errors import Rejected, UserError
 from preprocessing.files import write
 from preprocessing.patches_command import PatchSettings
 from preprocessing.slides import Slide
@@ -216,8 +217,11 @@ def write_table(table: Path, rows: list[Patch]) -> None:
 
 
 def _read_png(file: Path) -> np.ndarray | None:
-    image = cv2.imread(str(file), cv2.IMREAD_COLOR)
-    return None if image is None else cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    """None where it is damaged: the patch is cut anew."""
+    try:
+        return cv2.cvtColor(image_bytes.decode(file.read_bytes(), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    except (OSError, Rejected):
+        return None
 
 
 def _write_png(job: tuple[Path, np.ndarray]) -> None:

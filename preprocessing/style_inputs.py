@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from preprocessing import command
 from preprocessing.errors import Rejected, UserError
-from preprocessing.files import SUFFIXES, read_image
+from preprocessing.files import SUFFIXES, is_named_image, read_image
 from preprocessing.progress import track
 from preprocessing.style_settings import LAYERS, MIN_SIDE
 
@@ -45,7 +45,7 @@ def open_vgg(options: argparse.Namespace) -> tuple[Any, Any]:
 def list_images(folder: Path) -> list[Path]:
     """The images in a folder itself, sorted."""
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+        files = sorted(path for path in folder.iterdir() if is_named_image(path))
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror}; give a folder that holds images") from None
     if not files:

@@ -7,3 +7,6 @@ compile() { uv pip compile --quiet --universal --python-version 3.10 --fork-stra
 compile -o requirements.txt
 compile --extra dev -c requirements.txt -o requirements-dev.txt
 compile --extra gpu -c requirements.txt -o requirements-gpu.txt
+# What these add to requirements.txt, and nothing of it: they are installed beside it with --no-deps. requirements-export.txt
+# is kept by hand: what onnxruntime says it needs for its own tools (sympy, coloredlogs) is not needed to run a network.
+compile --extra mlflow -c requirements.txt | grep -vxFf requirements.txt > requirements-mlflow.txt

@@ -118,7 +118,9 @@ def test_a_table_of_scores_has_intervals_and_says_of_how_many(app, smoke):
         for name in scores:
             stem = name.removesuffix("_score")
             low, high = content[f"{stem}_low"], content[f"{stem}_high"]
-            assert ((low <= content[name] + 1e-6) & (content[name] <= high + 1e-6) | content[name].isna()).all(), name
+            within = (low <= content[name] + 1e-6) & (content[name] <= high + 1e-6)
+            none = content[name].isna() | (content.subjects < 2) & low.isna() & high.isna()  # one subject has no spread
+            assert (within | none).all(), f"{table.file}: {name}"
 
 
 def test_figures_show_something(app, smoke):
@@ -164,7 +166,9 @@ def test_every_setting_is_in_the_key_of_a_run_that_depends_on_it(app, run_folder
         for name, values in json.loads((folder / "settings.json").read_text())["key"]["settings"].items():
             seen.setdefault(name, set()).update(values)
     for owner in app.settings:
-        wanted = {each.name for each in settings_of(owner) if each.in_key}
+        if getattr(owner, "name", "") in app.on_request:  # a method that the smoke run does not play
+            continue
+        wanted = {each.name for each in settings_of(owner) if each.in_key and not each.in_key_when_changed}
         covered = set().union(*(seen.get(kind.__name__, set()) for kind in _with_subclasses(owner)))
         assert wanted <= covered, f"{owner.__name__}: {', '.join(sorted(wanted - covered))} in no key"
 

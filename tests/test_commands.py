@@ -217,7 +217,7 @@ def test_doctor_reports_an_engine_that_does_not_answer(place):
     assert "PROBLEM  engine in-process: no result within 0.5 s" in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--model=nope"], ["--rouns=2"], ["--seeds=a"]])
+@pytest.mark.parametrize("arguments", [["--head=nope"], ["--rouns=2"], ["--seeds=a"]])
 def test_a_wrong_flag_is_one_line(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.parse(classify.APP, arguments)

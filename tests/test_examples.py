@@ -1,5 +1,7 @@
 """The examples do what they say."""
 
+import hashlib
+import json
 import pathlib
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from tests.applications import record, working_in
 from tests.conftest import largest_difference
 from tests.engine.closed import need_namespaces
 from tests.test_commands import environment
-from tffapps import cli
+from tffapps import classify, cli
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SMOKE = ["--profile", "smoke", "--rounds", "1"]
@@ -42,6 +44,30 @@ def test_a_method_of_ones_own(own, place):
     assert max(moved) > 1e-3
     table = pd.read_csv(place / "1000" / "classify" / "comparison.csv")
     assert list(table.method) == ["fedavg", "clipped"]
+
+
+def test_a_network_of_ones_own(place, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT))
+    with working_in(place):
+        arguments = [*SMOKE, "--model", "examples.own_network:small", "--methods", "fedavg", "--results", "network"]
+        assert cli.main(classify.APP, arguments) == 0
+        table = pd.read_csv(place / "network" / "classify" / "comparison.csv")
+        assert list(table.model) == ["examples.own_network:small"]
+        (stored,) = (place / "network" / "classify" / "runs").glob("*/settings.json")
+        known = json.loads(stored.read_text())
+        source = hashlib.sha256((ROOT / "examples" / "own_network.py").read_bytes()).hexdigest()
+        assert known["key"]["initial"]["source_sha256"] == source
+        # A file may not name code; a cut that the network does not have and weights that there are not are one line.
+        for refused, words in (
+            (["--settings", str(stored)], "names examples.own_network:small, code of your own"),
+            ([*arguments, "--train-from", "block1"], "--train-from block1: examples.own_network:small cannot be cut"),
+            ([*arguments, "--weights", "imagenet"], "is a network of your own and has none; give --weights random"),
+            ([*SMOKE, "--model", "examples.no_such:f"], "--model examples.no_such:f: no module examples.no_such"),
+        ):
+            capsys.readouterr()
+            assert cli.main(classify.APP, refused) == 2
+            said = capsys.readouterr().err.strip()
+            assert words in said and "\n" not in said
 
 
 def test_it_is_short_and_its_flag_is_in_the_help():

@@ -127,15 +127,22 @@ def test_a_missing_requirement_file(clone):
     assert "requirements.txt is missing" in only_line(setup(clone))
 
 
+FILES = tuple(f"requirements{part}.txt" for part in ("", "-dev", "-gpu", "-export", "-mlflow"))
+
+
 def test_the_pins_are_complete_and_name_no_index():
-    for name in ("requirements.txt", "requirements-dev.txt", "requirements-gpu.txt"):
+    for name in FILES:
         lines = (ROOT / name).read_text().splitlines()
         assert all("==" in line for line in lines), name
         assert not any("index" in line or "http" in line for line in lines), name
-        assert "tensorflow-federated==0.87.0" in lines
     runtime = set((ROOT / "requirements.txt").read_text().splitlines())
+    assert "tensorflow-federated==0.87.0" in runtime
     assert runtime <= set((ROOT / "requirements-dev.txt").read_text().splitlines())
     assert runtime <= set((ROOT / "requirements-gpu.txt").read_text().splitlines())
+    packages = {line.partition("==")[0] for line in runtime}
+    for name in ("requirements-export.txt", "requirements-mlflow.txt"):  # beside those: they change none of them
+        added = {line.partition("==")[0] for line in (ROOT / name).read_text().splitlines()}
+        assert added and not added & packages, name
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from tffapps.federated.cohort import Client, stream
     from tffapps.federated.fedavg import FedAvg
     from tffapps.federated.method import Method
-    from tffapps.federated.methods import METHODS
+    from tffapps.federated.methods import METHODS, PLAYED
     from tffapps.federated.task import Task, cross_entropy
+    from tffapps.federated.unequal import ClassBalance
     from tffapps.figures import Canvas, curves, picture
     from tffapps.files import as_name, from_name, replacing, short
     from tffapps.finished import with_earlier
     from tffapps.home import cache_folder, data_folder
     from tffapps.inputs import PLAIN, Inputs, engine_options
-    from tffapps.network import DEMO_NETWORK, CutSettings, Network
+    from tffapps.network import DEMO_NETWORK, MODEL, MODEL_HELP, CutSettings, Network
     from tffapps.results import over_seeds, with_paper, write_table
     from tffapps.runs import key_of, name_of
     from tffapps.settings import Flags, setting
@@ -53,14 +54,15 @@ _NAMES = {  # by the module they are from
     "federated.cohort": "Client stream",
     "federated.fedavg": "FedAvg",
     "federated.method": "Method",
-    "federated.methods": "METHODS",
+    "federated.methods": "METHODS PLAYED",
     "federated.task": "Task cross_entropy",
+    "federated.unequal": "ClassBalance",
     "figures": "Canvas curves picture",
     "finished": "with_earlier",
     "files": "as_name from_name replacing short",
     "home": "cache_folder data_folder",
     "inputs": "Inputs PLAIN engine_options",
-    "network": "DEMO_NETWORK CutSettings Network",
+    "network": "DEMO_NETWORK MODEL MODEL_HELP CutSettings Network",
     "results": "over_seeds with_paper write_table",
     "runs": "key_of name_of",
     "settings": "Flags setting",

@@ -18,6 +18,7 @@ class Tool(NamedTuple):
 TOOLS = {
     "predict": Tool("tffapps.use.predict_command", "images or slides, with what a run has trained"),
     "card": Tool("tffapps.use.card_command", "the model card of what a run has trained"),
+    "export": Tool("tffapps.use.export_command", "the same for other programs: Keras, TensorFlow, TFLite, ONNX"),
     "data": Tool("tffapps.data.__main__", "is a folder fit for one of them"),
     "site": Tool("tffapps.site.__main__", "take part in a federation across machines"),
     "compare": Tool("tffapps.compare_command", "any finished runs beside each other: intervals, paired tests"),

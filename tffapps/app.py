@@ -44,6 +44,9 @@ class Common:
         1, "a round with fewer good updates is played once more, then the run stops", least=1, in_key=False
     )
     tensorboard: bool = setting(False, "write TensorBoard logs into the run folders", in_key=False)
+    mlflow: str = setting(
+        "", "log rounds to MLflow too (requirements-mlflow.txt)", metavar="FOLDER_OR_URI", in_key=False
+    )
     splits: int = setting(
         0, "folds of a cross-validation by subject; 0: train and test as the data says", least=0, most=100, in_key=False
     )
@@ -91,6 +94,11 @@ class Common:
         """What the coordinator shows to sites, if there are any."""
         return Certificates(self.cert, self.key, self.ca) if self.across_sites else None
 
+    def check_mlflow(self) -> None:
+        """Refuses --mlflow where there is no MLflow."""
+        if self.mlflow and importlib.util.find_spec("mlflow") is None:
+            raise UserError(f"--mlflow {self.mlflow}: no MLflow here; pip install --no-deps -r requirements-mlflow.txt")
+
     def check_clients(self, count: int) -> None:
         """Refuses a federation that is smaller than --min-clients asks for."""
         if self.min_clients > count:
@@ -119,6 +127,7 @@ class App:
     settings: tuple[type, ...]  # dataclasses whose fields become flags, beside those of Common
     profiles: dict[str, dict[str, Any]]
     methods: tuple[str, ...]
+    on_request: tuple[str, ...] = ()  # of these, those that are played only when --methods names them
     commands: tuple[str, ...] = ()  # modules with a `main(arguments)` of their own: tffapps fedstyle query …
     default_profile: str = DEMO
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from

@@ -4,7 +4,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import tensorflow as tf
 
 from preprocessing import augment as changes
 from tffapps.app import VALIDATION
@@ -14,6 +16,8 @@ from tffapps.evaluation.evaluator import VAL, VAL_LOSS
 from tffapps.evaluation.predictions import TestImages
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.task import Task, cross_entropy
+from tffapps.federated.unequal import PLAIN as AS_THEY_ARE
+from tffapps.federated.unequal import ClassBalance, WithClassCounts, drawn_equally
 from tffapps.home import cache_folder
 from tffapps.inputs import PLAIN, TRAINING, Augmentation, Inputs, engine_options
 from tffapps.network import Network
@@ -34,12 +38,13 @@ class Classifier:
       batch: images a batch.
       made: whether images are made beside the pool's, which are PNG.
       augment: of the training images: one of AUGMENTATIONS, or "none".
+      balance: loss and sampling for classes of unequal size.
       stored_views: augmented views of an image that are stored below a cut; 0: drawn anew, the whole network runs.
     """
 
     def __init__(
         self, study: Study, pool: Pool, network: Network, *, batch: int, made: bool = False, augment: str = "none",
-        stored_views: int = 0,
+        stored_views: int = 0, balance: ClassBalance = AS_THEY_ARE,
     ) -> None:  # fmt: skip
         self._engine, self._pool, self._batch = study.engine, pool, batch
         formats = tuple(name for name in images.FORMATS if name in pool.formats or (made and name == "png"))
@@ -48,7 +53,13 @@ class Classifier:
             augmentations=AUGMENTATIONS, training_view=PLAIN if augment == "none" else augment,
             views={augment: stored_views}, store_training=bool(stored_views), **engine_options(study.engine),
         )  # fmt: skip
-        self.task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+        self._balance = balance
+        self.task = balance.task(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
+
+    @property
+    def balance_settings(self) -> list[ClassBalance]:
+        """For a trial's settings: none where all is as it is without them, so that its key is, too."""
+        return [] if self._balance == AS_THEY_ARE else [self._balance]
 
     def batches(self, rows: pd.DataFrame, view: str = PLAIN, **options: Any) -> Any:
         """A dataset of rows in a view; `epochs`, `seed` and `shuffle` as `Inputs.batches` has them."""
@@ -56,7 +67,7 @@ class Classifier:
 
     def recipe(
         self, training: Mapping[str, pd.DataFrame], validated: pd.DataFrame, steps: Sequence[Step] = ()
-    ) -> Recipe:
+    ) -> Recipe | None:
         """Of the bundle of a run that trains on these rows; `steps` is what was done to all images beforehand.
 
         `validated` are the validation images of the run's split.
@@ -92,11 +103,26 @@ class Classifier:
         """
         self.inputs.prepare([path for rows in training.values() for path in rows.path], TRAINING)
         self.inputs.prepare(list(tested.path), PLAIN)
+        counts = {name: self._class_counts(rows) for name, rows in training.items()}
+        of_all = np.sum(list(counts.values()), axis=0)
         return [
-            Client(name, functools.partial(self._training, rows, epochs, seed, position))
+            Client(name, functools.partial(self._training, rows, (counts[name], of_all), epochs, seed, position))
             for position, (name, rows) in enumerate(training.items(), first)
         ]
 
-    def _training(self, rows: pd.DataFrame, epochs: int, seed: int, position: int, number: int) -> Any:
-        """What the client at a position trains on in a round."""
-        return self.batches(rows, TRAINING, epochs=epochs, seed=stream(seed, number, position))
+    def _class_counts(self, rows: pd.DataFrame) -> np.ndarray:
+        return np.bincount(self._pool.codes(rows), minlength=len(self._pool.classes))
+
+    def _training(
+        self, rows: pd.DataFrame, counts: tuple[np.ndarray, np.ndarray], epochs: int, seed: int, position: int,
+        number: int,
+    ) -> Any:  # fmt: skip
+        """What the client at a position trains on in a round; `counts` by class, its own and those of all clients."""
+        drawn = stream(seed, number, position)
+        if self._balance.sampling == "balanced":
+            places = drawn_equally(self._pool.codes(rows), epochs * len(rows), drawn)
+            rows, epochs = rows.iloc[places], 1
+        batches = self.batches(rows, TRAINING, epochs=epochs, seed=drawn)
+        if not self._balance.counts_needed:
+            return batches
+        return WithClassCounts(batches, tf.constant(self._balance.counts_for(*counts)))

@@ -10,7 +10,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from preprocessing import guard
@@ -18,7 +18,7 @@ from preprocessing.parser import Parser
 from tffapps import cache_lock, engine, estimate, grids, pretrained
 from tffapps.app import PAPER, SMALL, App, Common
 from tffapps.errors import RunStopped, UserError
-from tffapps.settings import Flags, Setting, check
+from tffapps.settings import Flags, Setting, check, names_own_code
 
 _GONE = re.compile(r"^(?:\{\{.*\}\} )?(.*); No such file or directory", re.MULTILINE)
 
@@ -36,6 +36,7 @@ def main(app: App, arguments: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         parsed = _parsed(app, given)
+        parsed.flags[Common].check_mlflow()
         program = called_as(app.name, app.package).removeprefix("python -m ")
         small = functools.partial(parse, app, [*given, "--profile", SMALL])
         flags = pretrained.ready(app, parsed.flags, parsed.given, small, program)
@@ -110,6 +111,7 @@ def _parsed(app: App, arguments: Sequence[str] | None) -> Parsed:
     settings = app.flags()
     values: dict[str, Any] = {name: each.default for name, each in settings.items()}
     values |= app.profiles[profile] | stored | given
+    _refuse_code(settings, {name: value for name, value in stored.items() if name not in given})
     flags = Flags({name: check(each, values[name]) for name, each in settings.items()}, profile, fresh)
     flags = _with_methods(app, _for_engine(app, flags, given))
     flags = _with_splits(app, _with_rules(app, flags), "seeds" in given or "seeds" in stored)
@@ -139,10 +141,10 @@ def _for_engine(app: App, flags: Flags, given: dict[str, Any]) -> Flags:
 
 
 def _with_methods(app: App, flags: Flags) -> Flags:
-    """The methods that are asked for, or all that the engine allows."""
+    """The methods that are asked for, or all that the engine allows and that do not wait to be asked for."""
     common = flags[Common]
     refused = (app.not_across_sites or {}) if common.across_sites else {}
-    methods = common.methods or tuple(name for name in app.methods if name not in refused)
+    methods = common.methods or tuple(name for name in app.methods if name not in {*refused, *app.on_request})
     for name in methods:
         if name not in app.methods:
             raise UserError(f"--methods {name}: unknown; choose from {', '.join(app.methods)}")
@@ -210,6 +212,15 @@ def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if key in known}
 
 
+def _refuse_code(settings: Mapping[str, Setting], stored: Mapping[str, Any]) -> None:
+    """What a file names is never run: who wants it says so on the command line."""
+    for name, value in stored.items():
+        for each in value if isinstance(value, tuple) else (value,):
+            if name in settings and names_own_code(settings[name], each):
+                flag = settings[name].flag
+                raise UserError(f"--settings: it names {each}, code of your own; to run it give {flag} {each} as well")
+
+
 def _parser(app: App) -> Parser:
     parser = Parser(prog=called_as(app.name, app.package), description=app.description, allow_abbrev=False)
     profiles = ", ".join(app.profiles)
@@ -235,7 +246,7 @@ def _add(group: Any, setting: Setting, app: App) -> None:
         options["action"] = argparse.BooleanOptionalAction
     else:
         options["type"] = _reader(setting)
-        if not setting.several:  # of a list argparse would look for the whole; `check` does each
+        if not setting.several and not setting.limits.get("own"):  # else `check` does each
             options["choices"] = setting.limits.get("choices")
         options["metavar"] = setting.limits.get("metavar")
         if setting.limits.get("repeated"):

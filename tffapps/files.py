@@ -5,7 +5,9 @@ import urllib.parse
 
 from preprocessing.whole_files import replacing
 
-__all__ = ["as_name", "from_name", "replacing", "short"]
+__all__ = ["as_name", "from_name", "original", "remember", "replacing", "short"]
+
+_ORIGINALS: dict[str, str] = {}  # the user's file by the path of what was made of it
 
 
 def as_name(text: str) -> str:
@@ -18,7 +20,18 @@ def from_name(name: str) -> str:
     return urllib.parse.unquote(name)
 
 
+def remember(made: str, original: str) -> None:
+    """That a file is a conversion of the user's; of several equal ones the first is named."""
+    _ORIGINALS.setdefault(made, original)
+
+
+def original(path: str) -> str:
+    """The user's file that this is a conversion of, or the path itself."""
+    return _ORIGINALS.get(path, path)
+
+
 def short(path: str) -> str:
-    """As the user would name it: relative where it lies below the working folder."""
+    """As the user would name it: their own file where this is a conversion, relative if below the working folder."""
+    path = original(path)
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models import weights
+from models import own, weights
 from models.assembled import assemble
 from models.embedding import embedding_of
 from tffapps.data import features, images, pipeline
@@ -76,10 +76,11 @@ class Inputs:
         try:
             self._network = assemble(
                 chosen.name, input_shape=shape, classes=classes, head=chosen.chosen_head, cut=chosen.cut,
-                norm=chosen.norm,
+                norm=chosen.norm, may_be_own=True,
             )  # fmt: skip
+            self._source = {"source_sha256": own.identity(chosen.name)} if chosen.own else {}
         except ValueError as error:
-            raise UserError(str(error)) from error
+            raise UserError(f"--model {error}" if chosen.own else str(error)) from error
         self.network = self._network.whole
         self._image_reader = images.Reader(shape[:2], chosen.channels, formats)
         self.on_features = self.frozen and (training_view == PLAIN or store_training) and not whole
@@ -96,7 +97,7 @@ class Inputs:
         chosen = self._chosen
         return {
             "model": chosen.name, "size": chosen.side, "head": chosen.chosen_head, "cut": chosen.cut,
-            "norm": chosen.norm,
+            "norm": chosen.norm, **self._source,
         }  # fmt: skip
 
     def initial(self, seed: int) -> Initial:
@@ -107,7 +108,7 @@ class Inputs:
             raise UserError(f"--weights: {error}") from error
         chosen = self._chosen
         self.weights = f"{used.label}, {chosen.trained_part}"
-        base = {"network": self.name, "weights": used.sha256 or f"random {seed}", "cut": chosen.cut}
+        base = {"network": self.name, "weights": used.sha256 or f"random {seed}", "cut": chosen.cut, **self._source}
         self._base_name = hashlib.sha256(json.dumps(base, sort_keys=True).encode()).hexdigest()
         identity = {"weights": used.label, "weights_sha256": used.sha256, **self.described}
         return Initial(self.model.get_weights(), identity)
@@ -120,8 +121,8 @@ class Inputs:
         validation: Sequence[str] = (),
         validation_labels: Sequence[int] | np.ndarray = (),
         steps: Sequence[Step] = (),
-    ) -> Recipe:
-        """Of the bundle of a run of this network.
+    ) -> Recipe | None:
+        """Of the bundle of a run of this network; None for a user's own: bundles hold no code to build it with.
 
         Args:
           classes: in the order of the network's outputs.
@@ -132,6 +133,8 @@ class Inputs:
           steps: what was done to the images before they were fed.
         """
         chosen, (height, width) = self._chosen, self._image_reader.size
+        if chosen.own:
+            return None
         values = {"model": chosen.name, "head": chosen.chosen_head, "cut": chosen.cut, "norm": chosen.norm}
         network = Description(CLASSIFIER, values, (height, width, chosen.channels), len(classes))
         looks = Looks(self._embeddings, self._probabilities, list(training), list(validation), list(validation_labels))

@@ -7,16 +7,22 @@ from models.names import (
     ALL,
     AUTO,
     HEAD,
+    NAMES,
     NORMS,
     PRETRAINED_CUT,
     PRETRAINED_SIZE,
     RANDOM_SIZE,
     check_cut,
     check_name,
+    is_own,
     stands_on_cut,
 )
 from tffapps.errors import UserError
 from tffapps.settings import setting
+
+# For the setting that names a classifier.
+MODEL: dict[str, Any] = {"choices": NAMES, "own": True, "metavar": "NAME|MODULE:FUNCTION"}
+MODEL_HELP = f"{', '.join(NAMES)}, or a function of your own (docs/weights.md)"
 
 # The classifier of the demo profiles: a real network that trains on two cores, and how it is trained.
 DEMO_NETWORK: dict[str, Any] = {
@@ -57,19 +63,40 @@ class CutSettings:
 class Network:
     """A classifier, and what its flags come to."""
 
-    name: str  # one of models.names.NAMES
+    name: str  # one of models.names.NAMES, or package.module:function
     size: int  # images are resized to this many pixels on a side; 0: what suits it
     channels: int  # 1 or 3
-    head: str  # one of models.names.HEADS, or "auto": conv on a cut, else gap
+    head: str  # one of models.names.HEADS, or "auto": conv on a cut, else gap; a network of the user's has its own
     weights: str  # "imagenet", "random" or a file
     cut_settings: CutSettings = CutSettings()
 
     def __post_init__(self) -> None:
+        if self.own:
+            self._check_own()
+            return
         try:
             check_name(self.name)
             check_cut(self.name, self.cut)
         except ValueError as error:
             raise UserError(f"--train-from: {error}") from error
+
+    def _check_own(self) -> None:
+        from models import own  # needs TensorFlow
+
+        try:
+            cuts = (*reversed(own.stages_of(self.name)), ALL)
+        except ValueError as error:
+            raise UserError(f"--model {error}") from error
+        if self.cut not in cuts:
+            raise UserError(
+                f"--train-from {self.cut}: {self.name} cannot be cut there; choose {' or '.join(cuts)} (its function's "
+                "attribute `stages` names layers to cut at)"
+            )
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a network of the user's."""
+        return is_own(self.name)
 
     @property
     def pretrained(self) -> bool:
@@ -85,10 +112,12 @@ class Network:
         """Below it the network is frozen: "head", a stage, or "all" where nothing is."""
         if self.cut_settings.train_from != AUTO:
             return self.cut_settings.train_from
-        return PRETRAINED_CUT[self.name] if self.pretrained else ALL
+        return PRETRAINED_CUT.get(self.name, ALL) if self.pretrained else ALL
 
     @property
     def chosen_head(self) -> str:
+        if self.own:
+            return "own"
         return self.head if self.head != AUTO else "conv" if stands_on_cut("conv", self.cut) else "gap"
 
     @property

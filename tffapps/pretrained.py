@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from models.names import is_own
 from tffapps.app import DEMO, SMALL, App, Common
 from tffapps.errors import UserError
 from tffapps.settings import Flags
@@ -30,6 +31,7 @@ def ready(app: App, flags: Flags, given: Collection[str], small: Callable[[], Fl
       small: the same command line under the profile small.
       program: what a line on stderr begins with.
     """
+    _refuse_own(app, flags)
     reason = _for_small(app, flags, given)
     if reason:
         flags = small()
@@ -41,6 +43,17 @@ def ready(app: App, flags: Flags, given: Collection[str], small: Callable[[], Fl
             if lacking:
                 raise UserError(_refusal(flags, flag, names, lacking))
     return flags
+
+
+def _refuse_own(app: App, flags: Flags) -> None:
+    for flag, names in app.networks(flags).items():
+        own = [name for name in names if is_own(name)]
+        if own and flags.as_dict()[flag] == IMAGENET:
+            option = _option(flag)
+            raise UserError(
+                f"{option} {IMAGENET} (profile {flags.profile}): {own[0]} is a network of your own and has none; give "
+                f"{option} {RANDOM} or {option} FILE"
+            )
 
 
 class Lacking(NamedTuple):

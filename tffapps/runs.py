@@ -43,9 +43,12 @@ def key_of(key: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:8]
 
 
+_DASHES = str.maketrans(" /:", "---")
+
+
 def name_of(*parts: str) -> str:
     """The readable part of a folder's name; empty parts are left out."""
-    return "-".join(part for part in parts if part).replace(" ", "-").replace("/", "-")
+    return "-".join(part for part in parts if part).translate(_DASHES)
 
 
 class Run:

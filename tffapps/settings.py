@@ -12,22 +12,26 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from models.names import is_own
 from tffapps.errors import UserError
 
 LARGEST = 2**31 - 1  # of whole numbers: what every tensor and every random generator can hold
+CHANGED = "changed"
 S = TypeVar("S")
 
 
 def setting(
-    default: Any, meaning: str, *, flag: bool = True, in_key: bool = True, alias: str = "", **limits: Any
+    default: Any, meaning: str, *, flag: bool = True, in_key: bool | str = True, alias: str = "", **limits: Any
 ) -> Any:
     """A dataclass field with its meaning (and where its value comes from) beside it.
 
-    `choices`, `least` and `most` (may be reached), `above` and `below` (may not) limit its values; `metavar` is for the
-    help; `repeated`: the flag may be given several times, and its texts are joined by semicolons. `flag=False` keeps it
-    off the command line: an application works it out. `in_key=False`: it changes no number of a run that is not
-    told apart otherwise (by the fingerprint of the images, a label, the weights' hash).
-    `alias` is the flag's name in the version before, and `alias_values` what its values are called now.
+    `choices`, `least` and `most` (may be reached), `above` and `below` (may not) limit its values; `own=True`: beside
+    its choices it takes MODULE:FUNCTION, code of the user's; `metavar` is for the help; `repeated`: the
+    flag may be given several times, and its texts are joined by semicolons. `flag=False` keeps it off the command line:
+    an application works it out. `in_key=False`: it changes no number of a run that is not told apart
+    otherwise (by the fingerprint of the images, a label, the weights' hash). `in_key=CHANGED`: it is in the key unless
+    it has its default, so that runs from before there was such a setting keep theirs. `alias` is the flag's name in the
+    version before, and `alias_values` what its values are called now.
     """
     metadata = {"help": meaning, "flag": flag, "in_key": in_key, "alias": alias, **limits}
     return dataclasses.field(default=default, metadata=metadata)
@@ -54,7 +58,11 @@ class Setting:
 
     @property
     def in_key(self) -> bool:
-        return self.limits.get("in_key", True)
+        return bool(self.limits.get("in_key", True))
+
+    @property
+    def in_key_when_changed(self) -> bool:
+        return self.limits.get("in_key") == CHANGED
 
 
 def settings_of(owner: type) -> tuple[Setting, ...]:
@@ -105,8 +113,9 @@ def _check_one(setting: Setting, value: Any) -> Any:
         value = float(value)
     if type(value) is not kind:
         raise UserError(f"{flag} {value}: expected a value of type {kind.__name__}")
-    if limits.get("choices") and value not in limits["choices"]:
-        raise UserError(f"{flag} {value}: choose one of {', '.join(map(str, limits['choices']))}")
+    if limits.get("choices") and value not in limits["choices"] and not names_own_code(setting, value):
+        also = ", or MODULE:FUNCTION, one of your own" if limits.get("own") else ""
+        raise UserError(f"{flag} {value}: choose one of {', '.join(map(str, limits['choices']))}{also}")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{flag} {value}: must be a finite number")
     if "least" in limits and value < limits["least"]:
@@ -120,9 +129,18 @@ def _check_one(setting: Setting, value: Any) -> Any:
     return value
 
 
+def names_own_code(setting: Setting, value: Any) -> bool:
+    """Whether a value is MODULE:FUNCTION, where the setting takes such."""
+    return bool(setting.limits.get("own")) and isinstance(value, str) and is_own(value)
+
+
 def key_values(settings: Any) -> dict[str, Any]:
     """What an instance of a settings class puts into a run's key: plain values, as JSON gives them back."""
-    excluded = {each.name for each in settings_of(type(settings)) if not each.in_key}
+    excluded = {
+        each.name
+        for each in settings_of(type(settings))
+        if not each.in_key or (each.in_key_when_changed and getattr(settings, each.name) == each.default)
+    }
     return {
         field.name: _plain(getattr(settings, field.name))
         for field in dataclasses.fields(settings)

@@ -132,8 +132,8 @@ class Study:
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
-            tensorboard=self.common.tensorboard, server_data=trial.server_data, enough=trial.enough,
-            seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
+            tensorboard=self.common.tensorboard, mlflow=self.common.mlflow, server_data=trial.server_data,
+            enough=trial.enough, seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
         )  # fmt: skip
 
     def _store(self, run: Run, trial: Trial, trained: Trained) -> None:
@@ -154,7 +154,7 @@ class Study:
 
     def reestimation_of(self, trial: Trial) -> Reestimation | None:
         """Built once for all trials of a task and an aggregator; None where there is nothing to re-estimate."""
-        if not trial.reestimate or not trial.method.sends_weights:
+        if not trial.reestimate or not trial.method.sends_weights or trial.method.personal:
             return None
         key = (id(trial.task), trial.aggregation.aggregator)
         if key not in self._reestimations:

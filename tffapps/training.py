@@ -1,10 +1,10 @@
 """The rounds of one run, from wherever it stands to its end: played, judged, written down."""
 
-import contextlib
 import dataclasses
+import functools
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tffapps.evaluation.evaluator import Metrics, Trained
 from tffapps.federated.cohort import Client, Outcome, play
 from tffapps.federated.round import AnyState, Round
 from tffapps.federated.statistics import Reestimated, Reestimation, reestimate
+from tffapps.logs import logs
 from tffapps.progress import Progress
 from tffapps.runs import BEST, Run
 
@@ -36,6 +37,7 @@ def train(
     headline: str = "accuracy",
     chosen_by: str = "",
     tensorboard: bool = False,
+    mlflow: str = "",
     server_data: Callable[[int], Any] | None = None,
     enough: Callable[[Metrics], bool] | None = None,
     seed: int = 0,
@@ -55,6 +57,7 @@ def train(
       headline: the metric that is shown while it trains.
       chosen_by: the metric whose lowest value chooses the weights that the run keeps beside the last; "": none.
       tensorboard: whether to log for it as well.
+      mlflow: a folder or a tracking URI to log to as well; "": none.
       server_data: the server's own data for a round, where the round has a server step.
       enough: whether metrics are good enough to stop at.
       seed: for methods that draw random numbers.
@@ -64,17 +67,17 @@ def train(
     done, state = _resume(run, state)
     first_kept = round_.first_kept(weights, seed)
 
-    def kept_weights(position: int) -> list[np.ndarray] | None:
-        kept = run.kept(position)
-        return None if kept is None else kept[: len(round_.layout.shapes)]
+    def trained_to(state: AnyState, number: int, last: bool) -> Trained:
+        own = functools.partial(_own_model, round_, run, state)
+        return Trained(round_.result(state), state, number, last=last, kept=own)
 
-    model = Trained(round_.result(state), state, done, last=True, kept=kept_weights)
+    model = trained_to(state, done, last=True)
     if enough and done and enough(run.rounds().iloc[-1].to_dict()):
         return model
     if 0 < done < rounds:
         print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
 
-    with Progress(run.folder.name, rounds, done) as progress, _tensorboard(run, tensorboard) as log:
+    with Progress(run.folder.name, rounds, done) as progress, logs(run, tensorboard=tensorboard, mlflow=mlflow) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
             outcome = play(
@@ -90,7 +93,7 @@ def train(
                 run.keep(number, position, kept())
             trained = time.perf_counter()
             engine.tell(outcome.reports, f"took part in round {number} of {rounds} of {run.folder.name}")
-            model = Trained(round_.result(state), state, number, last=number == rounds, kept=kept_weights)
+            model = trained_to(state, number, last=number == rounds)
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
@@ -105,6 +108,10 @@ def train(
             if enough and enough(metrics):
                 break
     return model
+
+
+def _own_model(round_: Round, run: Run, state: AnyState, position: int) -> list[np.ndarray] | None:
+    return round_.own_model(state, run.kept(position))
 
 
 def _is_lowest(value: float, run: Run, metric: str) -> bool:
@@ -160,19 +167,3 @@ def _note(row: dict[str, Any], headline: str, outcome: Outcome) -> str:
     if outcome.left_out:
         parts.append(f"left out: {row['left_out']}")
     return "  ".join(parts)
-
-
-@contextlib.contextmanager
-def _tensorboard(run: Run, wanted: bool) -> Iterator[Callable[[int, Metrics], None]]:
-    if not wanted:
-        yield lambda number, values: None
-        return
-    import tensorflow as tf
-
-    with tf.summary.create_file_writer(str(run.folder / "tensorboard")).as_default():
-
-        def log(number: int, values: Metrics) -> None:
-            for name, value in values.items():
-                tf.summary.scalar(name, value, step=number)
-
-        yield log

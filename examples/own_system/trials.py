@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from own_system import APP, OwnSettings, data
 from tffapps import (
     Aggregation,
@@ -17,11 +15,10 @@ from tffapps import (
     Study,
     Trial,
     open_engine,
-    over_seeds,
     write_table,
 )
 from tffapps.data import labelled
-from tffapps.evaluation import classification
+from tffapps.evaluation import classification, evidence
 
 METRICS = ("accuracy", "macro_f1")
 
@@ -34,8 +31,8 @@ def run(flags: Flags) -> None:
         pool.announce(folder)
         study = Study(APP, flags, engine)
         records = [study.run(trial) for trial in trials(study, pool)]
-    rows = pd.DataFrame([{**record.labels, **record.summary} for record in records])
-    write_table(folder / "comparison.csv", over_seeds(rows, ["method"], METRICS), data=pool.name, profile=flags.profile)
+    table = evidence.table([record.entry() for record in records], ["method"], METRICS)
+    write_table(folder / "comparison.csv", table, data=pool.name, profile=flags.profile)
 
 
 def trials(study: Study, pool: Pool) -> list[Trial]:
@@ -50,7 +47,8 @@ def trials(study: Study, pool: Pool) -> list[Trial]:
             labels={"method": method, "seed": seed}, name=f"{method}-seed{seed}", method=study.flags[FedAvg],
             task=classifier.task, clients=lambda: classifier.clients(training, tested, seed, epochs),
             initial=classifier.inputs.initial(seed), rounds=-(-settings.epochs // epochs),
-            evaluator=PredictionEvaluator({"": classifier.test_images(tested)}, scores, METRICS), settings=[settings],
+            evaluator=PredictionEvaluator({"": classifier.test_images(tested)}, scores, METRICS, pool.classes),
+            settings=[settings],
             data={"images": pool.key}, size=len(training), aggregation=study.flags[Aggregation],
             min_clients=common.min_clients,
         )  # fmt: skip

@@ -9,6 +9,8 @@ from tffapps.data import artists, manifest
 from tffapps.data.unreadable import drop_unreadable
 from tffapps.errors import UserError
 
+ENDS = ".png, .jpg, .jpeg, .bmp, .tif, .tiff, .dcm, .dicom, .ima, .nii, .nii.gz"
+
 
 def fill(root, **counts):
     return put(root, *(f"{name}/{number}.jpg" for name, count in counts.items() for number in range(count)))
@@ -62,8 +64,8 @@ def test_too_few_to_share_out_is_noted(tmp_path):
     table, notes = artists.read(tmp_path)
     assert manifest.classes(table) == ["one", "three", "two"]
     assert notes == [
-        f"{tmp_path}/bare: left out: no pictures (.png, .jpg, .jpeg, .bmp) in it",
-        f"{tmp_path}/empty: left out: no pictures (.png, .jpg, .jpeg, .bmp) in it (2 files of other types)",
+        f"{tmp_path}/bare: left out: no pictures ({ENDS}) in it",
+        f"{tmp_path}/empty: left out: no pictures ({ENDS}) in it (2 files of other types)",
         "one: 1 picture, none to test with and none for the server",
         "two: 2 pictures, none for the server",
     ]

@@ -220,7 +220,7 @@ def test_the_first_reasons_are_given_where_they_may_be_the_cause(tmp_path, capsy
     all_damaged(tmp_path / "bad")
     with working_in(tmp_path):
         errors = told(capsys, "bad", "--for", "fedsda", *FLAGS)[2]
-    assert errors.count("not a PNG, JPEG or BMP image") == 3
+    assert errors.count("not a PNG, JPEG, BMP, TIFF, DICOM or NIfTI image") == 3
 
 
 @pytest.mark.parametrize("app", DRAWN)

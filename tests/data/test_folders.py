@@ -55,7 +55,7 @@ def test_other_and_hidden_files_are_passed_over(put):
 
 def test_nothing_found_says_what_was_there(put):
     with pytest.raises(UserError, match=r"no images .*2 files of other types"):
-        from_folders(put("a/train/cat/1.tif", "a/train/cat/2.gif"))
+        from_folders(put("a/train/cat/1.txt", "a/train/cat/2.gif"))
 
 
 def test_no_such_folder(tmp_path):

@@ -26,8 +26,8 @@ def files(tmp_path, rgb, encode):
 
 EXPECTED = {
     "empty.png": "empty file",
-    "text.png": "not a PNG, JPEG or BMP image",
-    "picture.gif": "not a PNG, JPEG or BMP image",
+    "text.png": "not a PNG, JPEG, BMP, TIFF, DICOM or NIfTI image",
+    "picture.gif": "not a PNG, JPEG, BMP, TIFF, DICOM or NIfTI image",
     "cut.png": "truncated PNG",
     "cut.jpg": "truncated JPEG",
     "cut.bmp": "truncated BMP",

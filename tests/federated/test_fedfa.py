@@ -9,6 +9,7 @@ from models.cut import split
 from tests.conftest import dataset, largest_difference
 from tests.federated.test_round import after
 from tffapps.engine import open_engine
+from tffapps.errors import UserError
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fedfa import FedFA, Moments, augment, moments_of
@@ -199,7 +200,7 @@ def test_a_head_on_stored_feature_maps():
 def test_a_network_without_stages_is_refused():
     model = tf.keras.Sequential([tf.keras.layers.Input((2,)), tf.keras.layers.Dense(2, "softmax")], name="flat")
     spec = (tf.TensorSpec([None, 2], tf.float32), tf.TensorSpec([None], tf.int32))
-    with pytest.raises(ValueError, match="model flat: no stages"):
+    with pytest.raises(UserError, match=r"--methods fedfa: model flat: .* it has no stages; leave it out"):
         build_round(Task.of_batches(model, spec, cross_entropy), FedFA())
 
 

@@ -197,7 +197,7 @@ def test_secure_sums_are_the_same_and_what_is_too_large_is_left_out(task, plain)
     both = [client("one", smaller), client("two", smaller)]
     found, sums = (played(made, state(weights()), both).state.weights for made in (secure, plain))
     assert largest_difference(found, weights()) > 0.1 and largest_difference(found, sums) < 2e-3
-    larger = client("two", lambda batches: batches.map(lambda pictures, labels: (pictures * 10.0, labels)))
+    larger = client("two", lambda batches: batches.map(lambda pictures, labels: (pictures * 1000.0, labels)))
     done = played(secure, state(weights()), [both[0], larger])
     assert done.clients == 1 and "too large" in done.left_out["two"]
 

@@ -17,6 +17,7 @@ from models import inception
 from tests.applications import record, working_in
 from tests.conftest import largest_difference
 from tests.contract import *  # noqa: F403
+from tests.evaluation import made
 from tests.faults.killing import killed
 from tests.test_commands import environment
 from tffapps import cli
@@ -24,11 +25,15 @@ from tffapps.fedsda import APP, METHODS, SIDES
 
 SMOKE = ["--profile", "smoke"]
 PLAIN = [*SMOKE, "--sides", "none", "--methods", "fedavg"]
-SCORES = ["auroc", "auroc_std", "auprc", "auprc_std", "accuracy", "accuracy_std", "seeds", "rounds"]
-AREAS = ["paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc"]
+SCORES = [*made.columns("auroc", "auprc", "accuracy", worst="auroc"), "positive", "rounds"]
 WHAT_RAN = ["data", "profile", "weights", "model"]
-QUALITY = ["ssim", "paper_ssim", "fid", "paper_fid", "kid", "paper_kid", "wd", "paper_wd", "features"]
+QUALITY = ["ssim", "fid", "kid", "wd", "features"]
+CLAIMS = [
+    "claim", "metric", "method", "baseline", "role", "method_score", "method_low", "method_high", "baseline_score",
+    "baseline_low", "baseline_high", "gain", "gain_low", "gain_high", "p", "test", *made.COUNTS, "p_holm", "verdict",
+]  # fmt: skip
 TABLES = {
+    "claims": [*CLAIMS, *WHAT_RAN],
     "data": ["client", "split", "normal", "tumour", "patches", "subjects", "data"],
     "rejected": ["path", "client", "reason"],
     "unmeasured": ["path", "reason"],
@@ -38,11 +43,11 @@ TABLES = {
     ],
     "table1_diffusion": [
         "block", "hidden", "heads", "parameters", "clients", "rounds", "epochs", "fd", "worst_client_fd", "wd",
-        "fd_between_clients", "fd_between_nearest", "paper_fd", "data", "profile",
+        "fd_between_clients", "fd_between_nearest", "data", "profile",
     ],
     "rounds_vs_epochs": ["local_epochs", "round", "epochs_in_all", "fd", "wd", "data", "profile"],
-    "table2_optimisers": ["method", "side", *SCORES, *AREAS, *WHAT_RAN],
-    "table3_alignment": ["method", "side", *SCORES, *AREAS, *QUALITY, *WHAT_RAN, "vgg"],
+    "table2_optimisers": ["method", "side", *SCORES, *WHAT_RAN],
+    "table3_alignment": ["method", "side", *SCORES, *QUALITY, *WHAT_RAN, "vgg"],
 }  # fmt: skip
 FIGURES = ("auroc", "frechet", "stains", "tsne", "patches")
 
@@ -111,7 +116,7 @@ def test_one_side_needs_no_stain_model_and_no_judge_of_pictures(whole, here):
     call(*PLAIN, "--results", "plain")
     results = here / "plain" / "fedsda"
     assert {file.stem for file in results.glob("*.csv")} == {
-        "data", "rejected", "unmeasured", "separation", "table2_optimisers",
+        "claims", "data", "rejected", "unmeasured", "separation", "table2_optimisers",
     }  # fmt: skip
     assert [file.stem for file in results.glob("*.png")] == ["auroc"]
     assert [folder.name.rpartition("-")[0] for folder in results.glob("runs/*")] == ["fedavg-none-seed0"]

@@ -137,7 +137,7 @@ def test_a_patch_that_cannot_be_read_is_left_out_and_listed(drawn, here, capsys)
     pool.announce(pathlib.Path("results"))
     rejected = pd.read_csv(here / "results" / "rejected.csv")
     assert rejected.path.tolist() == bad and rejected.client.tolist() == clean.table.client[[3, 40]].tolist()
-    assert rejected.reason.tolist() == ["truncated PNG", "not a PNG, JPEG or BMP image"]
+    assert rejected.reason.tolist() == ["truncated PNG", "not a PNG, JPEG, BMP, TIFF, DICOM or NIfTI image"]
     assert "2 of 60 patches cannot be used, listed in results/rejected.csv" in capsys.readouterr().err
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from models import stain_diffusion
 from preprocessing.stain import REFERENCE, StainSettings
+from tests.evaluation import made
 from tests.preprocessing.stains import patches
 from tffapps.data import tissue
-from tffapps.fedsda import METHODS, METRICS, SIDES, paper, tables
+from tffapps.evaluation import evidence
+from tffapps.fedsda import METHODS, SIDES, paper, tables
 from tffapps.fedsda.data import FEDERATION, Fold, PatchPool
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.placement import Here
@@ -36,22 +38,37 @@ TABLE_3 = {
     "amp-norm": (0.9731, 54.774, 0.1956, 0.0012),
     "fedsda": (0.9969, 40.311, 0.1365, 0.0009),
 }
+CLASSES = ["normal", "tumour"]
 AREAS = ["paper_c17_auroc", "paper_a22_auroc", "paper_a22_auprc"]
 
 
-def record(method, side, *aurocs, seed=0, fold=FEDERATION):
-    """A round for each AUROC; the other metrics are a tenth and two tenths less."""
-    rounds = pd.DataFrame([{name: value - tenths / 10 for tenths, name in enumerate(METRICS)} for value in aurocs])
-    rounds["round"] = range(1, len(aurocs) + 1)
-    labels = {"method": method, "side": side, "fold": fold, "seed": seed}
-    return Record(labels, rounds, pd.DataFrame(), dict(rounds.iloc[-1][list(METRICS)]), pathlib.Path(), list)
+def of_auroc(hundredths):
+    """Ten patches of each class: of a hundred pairs of them, so many are in the right order."""
+    below = [10] * (hundredths // 10) + [hundredths % 10]
+    scores = [*range(10), *(count - 0.5 for count in (below + [0] * 10)[:10])]
+    tumour = 0.52 + np.array(scores) / 40
+    return made.rows_of(["normal"] * 10 + ["tumour"] * 10, np.stack([1 - tumour, tumour], axis=1), CLASSES)
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+
+    def record(method, side, auroc, seed=0, fold=FEDERATION, rounds=1, rows=None):
+        """Of a run whose last model has that AUROC."""
+        labels = {"method": method, "side": side, "fold": fold, "seed": seed}
+        told = pd.DataFrame({"round": range(1, rounds + 1)})
+        return made.record(root, labels, of_auroc(round(100 * auroc)) if rows is None else rows, rounds=told)
+
+    return record
 
 
 def scores_of(*records):
-    return tables.scores_of(records)
+    return tables.scores_of(tables.entries_of(records), records)
 
 
-def all_scores():
+@pytest.fixture(scope="module")
+def all_scores(record):
     pairs = [(method, side) for method in METHODS for side in SIDES]
     return scores_of(*(record(*pair, 0.5 + place / 100) for place, pair in enumerate(pairs)))
 
@@ -83,26 +100,63 @@ def row_of(table, **values):
 # ---- classifiers ----
 
 
-def test_scores_are_the_last_rounds_means_over_seeds():
-    table = scores_of(record("fedavg", "none", 0.9, 0.5), record("fedavg", "none", 0.9, 0.7, seed=1))
+def test_scores_are_the_last_models_means_over_seeds(record):
+    table = scores_of(record("fedavg", "none", 0.5, rounds=2), record("fedavg", "none", 0.7, seed=1, rounds=2))
     (row,) = table.to_dict("records")
-    assert row["auroc"] == pytest.approx(0.6) and row["auprc"] == pytest.approx(0.5)
-    assert row["auroc_std"] == pytest.approx(0.2 / 2**0.5) and row["accuracy"] == pytest.approx(0.4)
-    assert (row["fold"], row["seeds"], row["rounds"]) == (FEDERATION, "0 1", 2)
+    assert row["auroc"] == pytest.approx(0.6) and row["auroc_std"] == pytest.approx(0.2 / 2**0.5)
+    assert row["auroc_low"] < 0.6 < row["auroc_high"]
+    assert row["accuracy"] == pytest.approx(0.5)  # all are called tumours
+    assert (row["fold"], row["seeds"], row["rounds"], row["images"]) == (FEDERATION, "0 1", 2, 20)
+    assert (row["worst_client"], row["worst_client_auroc"]) == ("client1", pytest.approx(0.6))
 
 
-def test_methods_and_folds_are_not_mixed():
+@pytest.mark.parametrize(
+    ("classes", "auprc", "positive"),
+    [
+        (["normal", "Tumor"], (1 + 2 / 3) / 2, "Tumor"),  # hits are first and third
+        (["one", "two"], ((1 + 2 / 3) / 2 + 1 / 2) / 2, "every class in turn"),  # of the other class second
+    ],
+)
+def test_auprc_is_the_tumours(classes, auprc, positive, record):
+    second = np.array([0.9, 0.5, 0.7])
+    rows = made.rows_of([classes[1], classes[1], classes[0]], np.stack([1 - second, second], axis=1), classes)
+    (row,) = scores_of(record("fedavg", "none", 0, rows=rows)).to_dict("records")
+    assert row["auprc"] == pytest.approx(auprc) and row["positive"] == positive
+
+
+def test_methods_and_folds_are_not_mixed(record):
     table = scores_of(
         record("fedavg", "none", 0.9),
         record("fedavg", "fedsda", 0.8),
         record("fedprox", "none", 0.7),
         record("fedavg", "none", 0.6, fold="centre0"),
     )
-    assert table.auroc.tolist() == [0.9, 0.8, 0.7, 0.6] and table.fold.tolist() == [FEDERATION] * 3 + ["centre0"]
+    assert table.auroc.tolist() == pytest.approx([0.9, 0.8, 0.7, 0.6])
+    assert table.fold.tolist() == [FEDERATION] * 3 + ["centre0"]
 
 
-def test_table_2_is_the_papers_beside_ours():
-    table = tables.table2(all_scores())
+def test_fedsda_is_compared_within_a_fold(record):
+    records = [
+        record("fedavg", "none", 0.6), record("fedavg", "fedsda", 0.9), record("fedavg", "ccst", 0.7),
+        record("fedprox", "fedsda", 0.2), record("fedavg", "none", 0.5, fold="c0"),
+        record("fedavg", "fedsda", 0.3, fold="c0"), record("fedavg", "none", 0.1, fold="c1"),
+    ]  # fmt: skip
+    with made.few_swaps():
+        found = evidence.claims(tables.entries_of(records), tables.CLAIMS)
+    assert found[["claim", "baseline", "role"]].values.tolist() == [
+        ["AUROC", "fedavg", "baseline"], ["AUROC", "ccst", "control"], ["AUROC, c0 left out", "fedavg", "baseline"],
+    ]  # fmt: skip
+    assert found.gain.tolist() == pytest.approx([0.3, 0.2, -0.2])
+
+
+def test_the_papers_values_are_shown_with_its_own_patches_alone(all_scores):
+    table = tables.table2(all_scores)
+    assert set(AREAS) <= set(tables._shown(table, own=True).columns)
+    assert not [name for name in tables._shown(table, own=False).columns if name.startswith("paper_")]
+
+
+def test_table_2_is_the_papers_beside_ours(all_scores):
+    table = tables.table2(all_scores)
     assert set(table.side) == {"none", "fedsda"} and len(table) == 2 * len(METHODS)
     for method, values in TABLE_2.items():
         for side, expected in zip(("none", "fedsda"), values):
@@ -114,8 +168,8 @@ def test_table_2_is_the_papers_beside_ours():
     assert row_of(table, method="fedsam", side="fedsda").paper_a22_auprc == 0.6745
 
 
-def test_table_3_is_the_papers_beside_ours():
-    table = tables.table3(all_scores(), quality_of(*SIDES))
+def test_table_3_is_the_papers_beside_ours(all_scores):
+    table = tables.table3(all_scores, quality_of(*SIDES))
     assert table.method.tolist() == ["fedavg"] * 4 and table.side.tolist() == list(SIDES)
     for place, side in enumerate(SIDES):
         row = row_of(table, side=side)
@@ -127,7 +181,7 @@ def test_table_3_is_the_papers_beside_ours():
     assert row_of(table, side="ccst")[AREAS].tolist() == [0.7189, 0.8009, 0.3843]
 
 
-def test_what_did_not_run_has_no_row():
+def test_what_did_not_run_has_no_row(record):
     scores = scores_of(record("fedsam", "none", 0.5), record("fedsam", "ccst", 0.6))
     assert tables.table2(scores)[["method", "side"]].values.tolist() == [["fedsam", "none"]]
     third = tables.table3(scores, quality_of("none", "ccst"))

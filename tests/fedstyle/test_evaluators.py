@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from models.embedding import embedding_of
 from tffapps.data.pool import Pool
+from tffapps.evaluation import evidence, identities, stored
 from tffapps.evaluation.evaluator import Trained
 from tffapps.evaluation.predictions import TestImages
 from tffapps.federated.embeddings import Means
@@ -21,6 +22,7 @@ PICTURES = {"0": (0.0, 0.0), "1": (1.0, 0.0), "2": (0.0, 3.0), "3": (0.0, 2.0)}
 TABLE = pd.DataFrame(
     {"path": list(PICTURES), "label": ["p1", "p2", "p3", "p2"], "client": ["a", "a", "b", "b"], "split": "test"}
 )
+ARTISTS = ["p1", "p2", "p3"]
 SCALES = ([1.0, 1.0], [1.0, 0.1])  # of two clients' embeddings
 
 
@@ -50,18 +52,19 @@ def inputs():
 
 
 def pictures(inputs, model):
-    feed = Feed(inputs, Pool("x", TABLE, ["p1", "p2", "p3"], "key"), batch=3)
+    feed = Feed(inputs, Pool("x", TABLE, ARTISTS, "key"), batch=3)
     return TestImages(types.SimpleNamespace(sites={}), model, inputs.spec, TABLE, feed.once)
 
 
 @pytest.fixture
 def of_model(inputs):
-    return evaluators.of_global_model(pictures(inputs, inputs.model))
+    return evaluators.of_global_model(pictures(inputs, inputs.model), ARTISTS)
 
 
 @pytest.fixture
 def of_prototypes(inputs):
-    return evaluators.PrototypeEvaluator(pictures(inputs, embedding_of(inputs.model)), inputs.model, clients=3)
+    embeddings = pictures(inputs, embedding_of(inputs.model))
+    return evaluators.PrototypeEvaluator(embeddings, inputs.model, ["a", "b", "c"], ARTISTS)
 
 
 PROTOTYPES = Means(np.array([[0, 0], [1, 0], [0, 3]], np.float32), np.ones(3, np.float32))
@@ -87,6 +90,20 @@ def test_prototypes_and_every_clients_own_model(of_prototypes, inputs):
     assert of_prototypes.evaluate(after(kept=models))["accuracy"] == pytest.approx(5 / 8)
     without = PROTOTYPES._replace(there=np.array([1, 0, 1], np.float32))
     assert of_prototypes.evaluate(after(kept=models[:1], prototypes=without))["accuracy"] == pytest.approx(2 / 4)
+
+
+def test_every_client_is_a_judge_and_certain(of_prototypes, inputs, tmp_path, monkeypatch):
+    """Probabilities of 0 and 1 alone are stored and read like others."""
+    named = [f"{number}" * 16 for number in range(4)]
+    monkeypatch.setattr(identities, "_images", lambda rows: named)
+    models = [inputs.weights(scale) for scale in SCALES]
+    stored.write(tmp_path, {stored.LAST: of_prototypes.predicted(after(kept=models))})
+    found = stored.read_classifier(tmp_path)
+    assert found.table.judge.tolist() == ["a"] * 4 + ["b"] * 4 and found.table.image.tolist() == named * 2
+    assert found.probabilities.argmax(axis=1).tolist() == [0, 1, 2, 2, 0, 1, 0, 0]
+    entry = evidence.classifier_entry({"seed": 0}, tmp_path)
+    (row,) = evidence.table([entry], ["seed"], ["accuracy"]).to_dict("records")
+    assert row["accuracy"] == pytest.approx(5 / 8) and (row["images"], row["subjects"]) == (4, 4)
 
 
 def test_a_round_in_which_a_site_is_away_has_no_scores(of_model, of_prototypes, inputs, monkeypatch):

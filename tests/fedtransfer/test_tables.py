@@ -84,3 +84,5 @@ def test_bytes_of_one_run_of_each_method(tmp_path):
     assert table["rounds"].isna().tolist() == [True, False, False]
     assert table.total.tolist() == [0, 10, 300 + 600 + 14 + 20]
     assert table.generators_up.tolist() == [0, 0, 300] and table.generators_down.tolist() == [0, 0, 600]
+    # What an earlier command sent is not known: no row is better than one without the generators.
+    assert tables.sent(tables.Results([tiles], records, [], {})).method.tolist() == ["separate", "centralised"]

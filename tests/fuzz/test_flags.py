@@ -17,7 +17,7 @@ from tests.fuzz.strategies import ODD, bounded, check_refusal, damaged
 from tffapps import cli, systems
 from tffapps.app import App, Common
 from tffapps.errors import UserError
-from tffapps.settings import Setting
+from tffapps.settings import Setting, names_own_code
 from tffapps.study import paths_of
 
 APPS = {app.name: app for app in systems.every()}
@@ -49,7 +49,9 @@ def within(setting: Setting, value) -> bool:
     if setting.several:
         one = dataclasses.replace(setting, several=False)
         return isinstance(value, tuple) and all(within(one, item) for item in value)
-    if type(value) is not setting.kind or (limits.get("choices") and value not in limits["choices"]):
+    if type(value) is not setting.kind:
+        return False
+    if limits.get("choices") and value not in limits["choices"] and not names_own_code(setting, value):
         return False
     return not isinstance(value, (int, float)) or (
         limits.get("least", -infinity) <= value <= limits.get("most", 2**31 if isinstance(value, int) else 1e308)

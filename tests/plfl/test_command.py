@@ -22,7 +22,10 @@ from tffapps.errors import UserError
 from tffapps.plfl import APP, data, parameters, trials
 from tffapps.training import MEASURED_COLUMNS
 
-TABLES = ("best", "comparison", "confusion", "models", "poisoning", "pseudo_labels", "rejected", "splits", "times")
+TABLES = (
+    "best", "claims", "comparison", "confusion", "models", "poisoning", "pseudo_labels", "rejected", "rounds", "splits",
+    "times",
+)  # fmt: skip
 FIGURES = ("accuracy", "confusion", "macro_f1", "poisoning", "pseudo_labels", "steps")
 ROUNDS = 5
 SMALL = ["--profile", "smoke", "--size", "32", "--standin-images", "100", "--plfl-rounds", str(ROUNDS)]
@@ -83,12 +86,14 @@ def record(results: pathlib.Path, run: str) -> pd.DataFrame:
 def test_every_table_and_figure_is_there(whole):
     assert sorted(file.stem for file in whole.glob("*.csv")) == sorted(TABLES)
     assert sorted(file.stem for file in whole.glob("*.png")) == sorted(FIGURES)
-    table = pd.read_csv(whole / "comparison.csv", dtype={"round": str})
-    assert set(table.framework) == {"gold", "csfl", "plfl", "plfl+", "fssfl"}
+    table, ends = pd.read_csv(whole / "rounds.csv", dtype={"round": str}), pd.read_csv(whole / "comparison.csv")
+    assert set(table.framework) == set(ends.framework) == {"gold", "csfl", "plfl", "plfl+", "fssfl"}
     assert set(table.data) == {"stand-in"} and set(table.weights) == {"random, base trained"}
     last = table[(table.framework == "plfl") & (table.site == "server")].iloc[-1]
     assert last["round"] == str(ROUNDS - 1)
     assert last.accuracy == pytest.approx(record(whole, "plfl-tiny-seed0").accuracy.iloc[-1], abs=1e-5)
+    assert last.accuracy == pytest.approx(ends.set_index("framework").accuracy["plfl"], abs=1e-5)
+    assert pd.read_csv(whole / "claims.csv").baseline.unique().tolist() == ["gold only"]
     assert pd.read_csv(whole / "poisoning.csv").share.tolist() == [0, 1] * 3
     rejected = pd.read_csv(whole / "rejected.csv")
     assert len(rejected) and rejected.reason.str.contains("dark|cut off|not found").all()
@@ -252,7 +257,7 @@ def test_a_manifest_with_classes_of_its_own(standin, here, tmp_path):
     splits = pd.read_csv(results / "splits.csv")
     assert splits[splits.part == "all"][["fit", "worn"]].to_numpy().sum() == 100
     kept = pd.read_csv(results / "pseudo_labels.csv")
-    assert set(kept["class"]) == {"fit", "worn"} and kept.paper_kept.isna().all()
+    assert set(kept["class"]) == {"fit", "worn"} and "paper_kept" not in kept
     clients = {"client1", "client2"}
     third = splits[(splits.part == "all") & splits.site.isin(clients)].set_index("site").images
     assert kept.groupby("client").kept.sum().to_dict() == third.to_dict()  # every image: the threshold is 0

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.evaluation import made
 from tffapps.data import knees, oai
 from tffapps.data.pool import Pool
 from tffapps.data.splits import Split
+from tffapps.evaluation import evidence
 from tffapps.plfl import division, paper, parameters, tables
 from tffapps.plfl.parameters import Shape
 from tffapps.results import write_table
@@ -90,6 +92,19 @@ def csfl(seed, *accuracies, model="densenet169", poison=0.0, counts=((4, 0, 0), 
     return record("csfl", model, seed, poison, rounds(*accuracies, counts=counts), pd.DataFrame(rows))
 
 
+def ended(root, record, right, of=10):
+    """The record of a run whose last model names so many of ten test images rightly; the first ones."""
+    return dataclasses.replace(record, folder=made.folder_with(root, made.hits(right, of, CLASSES)))
+
+
+def entries_of(records):
+    return [record.entry(framework=record["method"]) for record in records]
+
+
+def last_scores(records):
+    return tables.scores_of(entries_of(records), records)
+
+
 def row_of(table, **values):
     """The one row with these values."""
     chosen = table[np.logical_and.reduce([table[name] == value for name, value in values.items()])]
@@ -157,15 +172,28 @@ def test_networks_are_counted_again_with_fresh(fresh, tmp_path, monkeypatch):
     assert given == [(WANTED, None if fresh else tmp_path / "models.csv")] and (tmp_path / "models.csv").exists()
 
 
-def test_a_seed_that_stopped_early_counts_with_its_last_round():
-    last = tables.last_rounds([csfl(0, 0.9, 0.5), csfl(1, 0.7)])
-    assert last.accuracy.tolist() == pytest.approx([0.6]) and last["rounds"].tolist() == [1.5]
+def test_a_seed_that_stopped_early_counts_with_its_last_round(tmp_path):
+    (row,) = last_scores([ended(tmp_path, csfl(0, 0.9, 0.9), 5), ended(tmp_path, csfl(1, 0.9), 7)]).to_dict("records")
+    assert row["accuracy"] == pytest.approx(0.6) and row["accuracy_std"] == pytest.approx(0.2 / 2**0.5)
+    assert row["accuracy_low"] < 0.6 < row["accuracy_high"] and row["rounds"] == 1.5
+    assert (row["images"], row["subjects"], row["splits"], row["seeds"]) == (10, 10, 1, "0 1")
+
+
+def test_a_grade_that_is_missed_by_two_costs_four_times_as_much(tmp_path):
+    healthy, moderate, severe = CLASSES
+    rows = made.answers([healthy, healthy, moderate, severe], [healthy, moderate, moderate, healthy], CLASSES)
+    run = dataclasses.replace(gold(0, 0.5), folder=made.folder_with(tmp_path, rows))
+    (row,) = last_scores([run]).to_dict("records")
+    # Squares 0 + 1 + 0 + 4 of 4 images; by chance, 2, 1, 1 images of the grades called 2, 2, 0: (4 + 2 + 10) / 4.
+    assert row["quadratic_kappa"] == pytest.approx(1 - 5 / 4)
+    # F1 1/2, 2/3 and 0 of the grades, and 2, 1, 1 images.
+    assert row["macro_f1"] == pytest.approx((1 / 2 + 2 / 3) / 3) and row["f1"] == pytest.approx((1 + 2 / 3) / 4)
 
 
 @pytest.fixture(scope="module")
 def comparison():
     records = [gold(0, 0.5), plfl(0, 0.6, 0.7), gold(1, 0.7), plfl(1, 0.8, 0.9), csfl(0, 0.4)]
-    return tables.comparison(records)
+    return tables.by_round(records, own=True)
 
 
 def test_scores_are_means_over_seeds(comparison):
@@ -206,12 +234,39 @@ def test_the_thesis_stands_beside_what_it_measured(comparison):
     assert first.paper_accuracy == 0.69966 and np.isnan(first.paper_f1)
 
 
-def test_last_rounds_and_the_best_network():
-    records = [csfl(0, 0.9, 0.5), csfl(0, 0.4, 0.6, model="mobilenetv2"), gold(0, 0.3), plfl(0, 0.2, 0.1)]
-    last = tables.last_rounds(records)
+def test_the_best_network_of_each_framework(tmp_path):
+    records = [
+        ended(tmp_path, csfl(0, 0.9, 0.9), 5), ended(tmp_path, csfl(0, 0.4, 0.4, model="mobilenetv2"), 6),
+        ended(tmp_path, gold(0, 0.3), 3), ended(tmp_path, plfl(0, 0.2, 0.2), 1),
+    ]  # fmt: skip
+    last = last_scores(records)
     assert last.accuracy.tolist() == pytest.approx([0.5, 0.6, 0.3, 0.1]) and last["rounds"].tolist() == [2, 2, 1, 2]
     best = tables.best(last)
     assert row_of(best, framework="csfl").model == "mobilenetv2" and len(best) == 3
+
+
+def test_frameworks_are_held_against_gold_alone_and_without_poison(tmp_path):
+    records = [
+        ended(tmp_path, gold(0, 0.5), 5), ended(tmp_path, plfl(0, 0.5), 9),
+        ended(tmp_path, plfl(0, 0.5, poison=1.0), 1),
+        ended(tmp_path, csfl(0, 0.5), 9),  # of another network: gold has not run with it
+    ]  # fmt: skip
+    found = evidence.claims(entries_of(records), tables.CLAIMS)
+    assert found.claim.tolist() == ["macro F1, mobilenetv2", "accuracy, mobilenetv2"]
+    row = row_of(found, metric="accuracy")
+    assert (row.method, row.baseline, row.role) == ("plfl", "gold only", "baseline")
+    assert (row.method_score, row.baseline_score) == pytest.approx((0.9, 0.5)) and row.gain == pytest.approx(0.4)
+    # The four images that differ fall on one side in 2 of 16 swaps.
+    assert row.p == pytest.approx(1 / 8, abs=0.03) and row.verdict == "level"
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_thesis_stands_beside_its_own_images_alone(own, pool, tmp_path):
+    records = [ended(tmp_path, gold(0, 0.5), 5), ended(tmp_path, plfl(0, 0.5), 9)]
+    found = tables.all_of(records, pool, [0], own)
+    assert len(found["claims"]) == 2 and found["poisoning"].empty
+    beside = {name for name, table in found.items() if any(str(column).startswith("paper_") for column in table)}
+    assert beside == ({"rounds", "pseudo_labels", "times", "splits"} if own else set())
 
 
 def test_pseudo_labels_and_how_many_were_right():
@@ -250,18 +305,28 @@ def test_times_include_the_servers_first_training():
     assert row_of(table, framework="gold").wall_minutes == 2
 
 
-def test_poisoning_against_the_share():
-    clean, spoilt = [csfl(0, 0.1, 0.8), csfl(1, 0.1, 0.6)], [csfl(0, 0.1, 0.4, poison=0.5), csfl(1, 0.2, poison=0.5)]
-    records = [gold(0, 0.5), *spoilt, *clean, plfl(0, 0.9, poison=1.0), plfl(0, 1.0)]
-    table = tables.poisoning_table(records)
+def test_a_run_whose_first_training_is_not_there_has_no_time():
+    """Of an earlier command, say, whose gold cannot be read."""
+    assert tables.times([plfl(0, 0.6), csfl(0, 0.4)]).framework.tolist() == ["csfl"]
+    assert tables.times([plfl(0, 0.6)]).empty
+
+
+def test_poisoning_against_the_share(tmp_path):
+    clean = [ended(tmp_path, csfl(0, 0.1, 0.1), 8), ended(tmp_path, csfl(1, 0.1), 6)]
+    spoilt = [ended(tmp_path, csfl(0, 0.1, poison=0.5), 4), ended(tmp_path, csfl(1, 0.1, poison=0.5), 2)]
+    alone = [ended(tmp_path, plfl(0, 0.1, poison=1.0), 9), ended(tmp_path, plfl(0, 0.1), 10)]
+    unspoilt = ended(tmp_path, csfl(2, 0.1), 0)  # a seed without poison
+    records = [ended(tmp_path, gold(0, 0.5), 5), *spoilt, *clean, *alone, unspoilt]
+    table = tables.poisoning_table(entries_of(records))
     assert set(table.framework) == {"csfl", "plfl"}
     rows = table[table.framework == "csfl"]
-    assert rows.share.tolist() == [0.0, 0.5] and set(rows.what) == {"labels changed"}
+    assert rows.share.tolist() == [0.0, 0.5] and set(rows.what) == {"labels changed"} and set(rows.seeds) == {"0 1"}
     assert rows.accuracy.tolist() == pytest.approx([0.7, 0.3])
-    assert rows.macro_f1.tolist() == pytest.approx([0.3, -0.1])
+    assert (rows.macro_f1_low < rows.macro_f1).all() and (rows.macro_f1 < rows.macro_f1_high).all()
     rows = table[table.framework == "plfl"]
     assert rows.share.tolist() == [0.0, 1.0] and set(rows.what) == {"images ruined"}
-    assert tables.poisoning_table(clean).empty
+    assert rows.macro_f1.iloc[0] == 1
+    assert tables.poisoning_table(entries_of(clean)).empty
 
 
 @pytest.fixture(scope="module")

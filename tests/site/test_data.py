@@ -73,8 +73,9 @@ def test_masks(images, tmp_path):
     assert "mask" not in published.relative_manifest(data.describe(loaded, "here"))
 
 
-def test_micrographs_and_their_labels(tmp_path):
-    """A client's folder is the same rows as the folder of all clients gives for it; TIFF is cut before it is read."""
+def test_micrographs_and_their_labels(tmp_path, monkeypatch):
+    """A client's folder is the same rows as the folder of all clients gives for it; TIFF is converted."""
+    monkeypatch.setenv("TFFAPPS_HOME", str(tmp_path / ".home"))
     for client in ("a", "b"):
         for kind in ("images", "labels"):
             (tmp_path / client / kind).mkdir(parents=True)
@@ -82,7 +83,8 @@ def test_micrographs_and_their_labels(tmp_path):
                 cv2.imwrite(str(tmp_path / client / kind / name), np.full((6, 8), 7, np.uint8))
     alone, together = data.load(tmp_path / "a", "a"), data.load(tmp_path, "a")
     pd.testing.assert_frame_equal(alone, together)
-    assert [os.path.basename(path) for path in alone.path] == ["RG_2.png", "RG_10.png", "S_1.tif"]
+    assert [os.path.basename(path) for path in alone.file] == ["RG_2.png", "RG_10.png", "S_1.tif"]
+    assert list(alone.path[:2]) == list(alone.file[:2]) and "/cache/converted/" in alone.path[2]
     assert list(alone.subject) == ["a/RG", "a/RG", "a/S"] and set(alone.split) == {"train"}
     kept, description = data.readable(alone, "a", tmp_path)
     assert len(kept) == 3 and description["left_out"] == 0

@@ -7,8 +7,22 @@ Beside the federated methods, `separate` trains each client alone and `centralis
 import dataclasses
 from typing import Any
 
-from models.names import HEADS, NAMES, PRETRAINED_SIZE, RANDOM_SIZE
-from tffapps import DEMO_NETWORK, LAST, METHODS, VALIDATION, Aggregation, App, CutSettings, Flags, setting
+from models.names import HEADS, PRETRAINED_SIZE, RANDOM_SIZE
+from tffapps import (
+    DEMO_NETWORK,
+    LAST,
+    METHODS,
+    MODEL,
+    MODEL_HELP,
+    PLAYED,
+    VALIDATION,
+    Aggregation,
+    App,
+    ClassBalance,
+    CutSettings,
+    Flags,
+    setting,
+)
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
@@ -16,7 +30,7 @@ METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
 
 @dataclasses.dataclass(frozen=True)
 class ClassifySettings:
-    model: str = setting("mobilenetv2", "network", choices=NAMES)
+    model: str = setting("mobilenetv2", f"network: {MODEL_HELP}", **MODEL)
     size: int = setting(
         0, f"pixels on a side; 0: {PRETRAINED_SIZE} if weights are pretrained, else {RANDOM_SIZE}", least=0
     )
@@ -73,9 +87,10 @@ APP = App(
     package=__name__,
     summary="federated classification of any images",
     description="Federated classification of any labelled folder of images.",
-    settings=(ClassifySettings, CutSettings, Aggregation, *METHODS.values()),
+    settings=(ClassifySettings, CutSettings, ClassBalance, Aggregation, *METHODS.values()),
     profiles=PROFILES,
     methods=(*METHODS, *REFERENCES),
+    on_request=tuple(name for name in METHODS if name not in PLAYED),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
     divides=True,

@@ -11,9 +11,11 @@ from tffapps import (
     METHODS,
     VALIDATION,
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
+    Evaluator,
     Flags,
     Metrics,
     Network,
@@ -25,6 +27,7 @@ from tffapps import (
     Study,
     Trial,
     Tuner,
+    UserError,
     curves,
     name_of,
     open_engine,
@@ -36,6 +39,7 @@ from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, claims,
 from tffapps.data import labelled, splits
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification, evidence
+from tffapps.evaluation.personal import PersonalEvaluator
 
 FEDERATION, ALL_DATA = "federation", "all data"
 
@@ -55,12 +59,12 @@ def run(flags: Flags) -> None:
     records = with_earlier(APP, flags, played, [split.pool.key for split in divided])
     what_ran = {
         "chosen": CHOSEN[common.select], "data": trials.pool.name, "profile": flags.profile,
-        "weights": trials.weights, "model": flags[ClassifySettings].model,
+        "weights": trials.weights, "model": flags[ClassifySettings].model, **trials.balance,
     }  # fmt: skip
-    entries = [record.entry() for record in records]
-    keys = ["method", "site", "aggregator", "rounds"]
-    summary = evidence.table(entries, keys, METRICS, worst=claims.METRIC)
-    write_table(folder / "comparison.csv", split_tables.with_tuned(summary, records, keys), **what_ran)
+    entries = [record.entry(personal=_personal(record)) for record in records]
+    by = ["method", "site", "aggregator", "rounds", "personal"]
+    summary = evidence.table(entries, by, METRICS, worst=claims.METRIC, mean_client=True)
+    write_table(folder / "comparison.csv", split_tables.with_tuned(summary, records, by[:-1]), **what_ran)
     write_table(folder / "claims.csv", evidence.claims(entries, claims.CLAIMS), **what_ran)
     split_tables.write(folder, records, divided, METRICS, **what_ran)
     tuner.write(**what_ran)
@@ -69,6 +73,15 @@ def run(flags: Flags) -> None:
     shown = ["method", "site", "accuracy", "macro_f1", "macro_f1_low", "macro_f1_high", "images", "seeds"]
     print(summary[shown].to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
+
+
+def _personal(record: Record) -> str:
+    """Which models the table judges: clients' own, each on its own images, or the one that all have."""
+    return "yes" if _is_personal(record["method"]) else "no"
+
+
+def _is_personal(method: str) -> bool:
+    return method in METHODS and METHODS[method].personal
 
 
 def _curve(record: Record) -> pd.DataFrame:
@@ -83,12 +96,20 @@ class Trials:
         """`pool`: all images, as any of the splits has them."""
         self._study, self._common, self.pool = study, study.common, pool
         self._classifiers: dict[Any, Classifier] = {}
-        self._evaluators: dict[Any, PredictionEvaluator] = {}
+        self._evaluators: dict[Any, Evaluator] = {}
         first = self._classifier(study.flags)
         first.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):
             self._common.check_clients(len(pool.clients))
+        for method in self._common.methods if self._common.select == VALIDATION else ():
+            if _is_personal(method):
+                raise UserError(
+                    f"--select {VALIDATION}: {method} has a model at every client, of which the last is kept alone;"
+                    " leave the method out, or use --select last"
+                )
         self.weights = first.inputs.weights  # what tables call the first weights
+        # What tables say of loss and sampling, where they are not the usual ones.
+        self.balance = {name: getattr(each, name) for each in first.balance_settings for name in ("loss", "sampling")}
 
     def all(self, split: Split, tuner: Tuner) -> Iterator[Trial]:
         """Every method on every seed, with the settings that were chosen for it."""
@@ -122,7 +143,7 @@ class Trials:
         aggregation = Aggregation() if alone else flags[Aggregation]
         first = sorted(split.pool.clients).index(site) if method == "separate" else 0
         judged = split.pool.table[split.pool.table.split != "train"]
-        evaluator = self._evaluator(classifier, split, seed)
+        evaluator = self._evaluator(classifier, split, seed, _is_personal(method))
         return Trial(
             labels={
                 "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
@@ -135,7 +156,7 @@ class Trials:
             initial=classifier.inputs.initial(seed),
             rounds=settings.rounds,
             evaluator=evaluator,
-            settings=[settings],
+            settings=[settings, *classifier.balance_settings],
             data={"images": split.pool.key},
             size=len(training),
             aggregation=aggregation,
@@ -146,27 +167,32 @@ class Trials:
         )  # fmt: skip
 
     def _classifier(self, flags: Flags) -> Classifier:
-        settings = flags[ClassifySettings]
+        settings, balance = flags[ClassifySettings], flags[ClassBalance]
         network = Network(
             settings.model, settings.size, settings.channels, settings.head, self._common.weights, flags[CutSettings]
         )
-        key = (network, settings.batch, settings.augment, settings.stored_views)
+        key = (network, settings.batch, settings.augment, settings.stored_views, balance)
         if key not in self._classifiers:
             self._classifiers[key] = Classifier(
                 self._study, self.pool, network, batch=settings.batch, augment=settings.augment,
-                stored_views=settings.stored_views,
+                stored_views=settings.stored_views, balance=balance,
             )  # fmt: skip
         return self._classifiers[key]
 
-    def _evaluator(self, classifier: Classifier, split: Split, seed: int) -> PredictionEvaluator:
-        """One for all methods: what sites are asked is built once."""
-        key = (id(classifier), split.name, seed if classifier.inputs.on_features else 0)
+    def _evaluator(self, classifier: Classifier, split: Split, seed: int, personal: bool) -> Evaluator:
+        """One for all methods that are judged alike: what sites are asked is built once."""
+        key = (id(classifier), split.name, seed if classifier.inputs.on_features else 0, personal)
         if key not in self._evaluators:
-            parts, chosen_by = classifier.judged(split.pool.part("test"), split.pool.part("val"), self._common.select)
-            self._evaluators[key] = PredictionEvaluator(
-                parts, _scores, METRICS, split.pool.classes, chosen_by=chosen_by
-            )
+            self._evaluators[key] = self._new_evaluator(classifier, split.pool, personal)
         return self._evaluators[key]
+
+    def _new_evaluator(self, classifier: Classifier, pool: Pool, personal: bool) -> Evaluator:
+        if not personal:
+            parts, chosen_by = classifier.judged(pool.part("test"), pool.part("val"), self._common.select)
+            return PredictionEvaluator(parts, _scores, METRICS, pool.classes, chosen_by=chosen_by)
+        of_clients = {client: pool.part("test", client) for client in sorted(pool.clients)}
+        tested = {client: classifier.test_images(rows) if len(rows) else None for client, rows in of_clients.items()}
+        return PersonalEvaluator(tested, _scores, METRICS, pool.classes)
 
 
 def _scores(predictions: Predictions) -> Metrics:

@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from preprocessing.suffixes import SUFFIXES
 from tffapps.data import manifest, partition
-from tffapps.data.folders import SUFFIXES
 from tffapps.errors import UserError
 
 SPLITS = ("train", "test", "public")

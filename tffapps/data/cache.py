@@ -36,12 +36,13 @@ def cached_images(
     *,
     workers: int | None = None,
     progress: bool = True,
+    title: str = "",
 ) -> tuple[list[Path | None], dict[str, str]]:
     """The preprocessed image of each path (None where rejected), and the reason for each rejected path.
 
     `function` must be importable (other processes call it) and depend on nothing but its arguments; where its
     results change for another reason, raise its attribute `version`. `workers` is the number of processes, by
-    default one for each core; 1 means this process.
+    default one for each core; 1 means this process. `title` is the bar's, by default the function's name.
     """
     if "<" in getattr(function, "__qualname__", "<"):
         raise TypeError(f"{function!r} cannot be called from another process: define it at a module's top level")
@@ -51,7 +52,8 @@ def cached_images(
     keys, rejects = _keys(texts, function, parameters, workers)
     todo = {key: path for path, key in keys.items() if look_up(folder, key) is None}  # equal content once
     work = functools.partial(_fill, function=function, parameters=parameters, folder=folder)
-    for _ in track(_run(work, list(todo.items()), workers), len(todo), function.__name__, progress and bool(todo)):
+    called = title or function.__name__
+    for _ in track(_run(work, list(todo.items()), workers), len(todo), called, progress and bool(todo)):
         pass
     results: list[Path | None] = []
     for path in texts:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from preprocessing.formats import is_image
+from preprocessing.suffixes import SUFFIXES
 from tffapps.data.manifest import COLUMNS, ONLY_CLIENT, SPLITS, natural_key
 from tffapps.errors import UserError
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp")
 _EXPECTED = "lay the images out as <client>/<split>/<class>/*.png (split: train, val or test)"
 _DEEPEST = 3
 
@@ -21,7 +22,7 @@ def from_folders(root: Path) -> pd.DataFrame:
         raise UserError(f"{root}: no such folder; {_EXPECTED}")
     images, others = [], 0
     for file in _files(root):
-        if file.suffix.lower() in SUFFIXES:
+        if is_image(file):
             images.append(file)
         else:
             others += 1

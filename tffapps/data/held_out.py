@@ -15,7 +15,9 @@ def with_test(table: pd.DataFrame, source: object, notes: list[str] | None = Non
     add(notes, f"no test split in {source}: a fifth of the training images, drawn by class, is held out")
     training = (table.split == "train").to_numpy()
     strata = (table.client + "/" + table.label)[training].tolist()
-    groups = table.subject[training].tolist() if "subject" in table else None
+    groups = None
+    if "subject" in table:  # an image without one is a subject of its own
+        groups = table.subject.where(table.subject != "", table.path)[training].tolist()
     part = partition.stratified(strata, [1 - SHARE, SHARE], seed=0, groups=groups)
     table = table.copy()
     table.loc[table.index[training][part == 1], "split"] = "test"

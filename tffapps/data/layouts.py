@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from tffapps.data import artists, chaoyang, folders, manifest, micrographs, oai, wilds
+from tffapps.data import artists, chaoyang, conversion, folders, manifest, micrographs, oai, wilds
 from tffapps.errors import UserError
 
 
@@ -89,5 +89,8 @@ def recognise(source: Path, accepted: Sequence[str]) -> str:
 
 
 def read(source: Path, accepted: Sequence[str], notes: list[str], **options: Any) -> pd.DataFrame:
-    """The table of a path in one of the accepted layouts; `options` are those of their readers."""
-    return LAYOUTS[recognise(source, accepted)].read(source, notes, **options)
+    """The table of a path in one of the accepted layouts, its images such that TensorFlow can read them.
+
+    `options` are those of the layouts' readers.
+    """
+    return conversion.converted(LAYOUTS[recognise(source, accepted)].read(source, notes, **options), notes)

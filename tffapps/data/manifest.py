@@ -3,6 +3,7 @@
     path, label, client, split            every manifest
     mask                                  the path of a segmentation mask, where there is one
     subject                               who or what was photographed; must not be in two splits
+    file                                  the user's own, where path is a conversion of it (`tffapps.data.conversion`)
 
 Paths are absolute, labels are class names (text, also where they look like numbers).
 """
@@ -16,9 +17,11 @@ from pathlib import Path
 import pandas as pd
 
 from tffapps.errors import UserError
+from tffapps.files import original
 
 SPLITS = ("train", "val", "test")
 COLUMNS = ("path", "label", "client", "split")
+FILE = "file"
 ONLY_CLIENT = "all"  # the client's name where a dataset has no clients
 _REQUIRED = ("path", "label")
 _SHOWN = 3
@@ -85,6 +88,11 @@ def read_manifest(file: Path, notes: list[str] | None = None) -> pd.DataFrame:
     return table[[*COLUMNS, *optional]]
 
 
+def named(manifest: pd.DataFrame) -> pd.Series:
+    """The users' own files."""
+    return manifest[FILE] if FILE in manifest.columns else manifest["path"]
+
+
 def check(manifest: pd.DataFrame, *, labels: Sequence[str] | None = None) -> None:
     """Raises a UserError at the first thing that would spoil a run; `labels` are the classes it may hold."""
     if manifest.empty:
@@ -95,7 +103,7 @@ def check(manifest: pd.DataFrame, *, labels: Sequence[str] | None = None) -> Non
     if labels is not None:
         unknown = ~manifest.label.isin(list(labels))
         _refuse(manifest, unknown, f"a label that is none of {', '.join(labels)}", "correct or remove them")
-    _refuse(manifest, manifest.path.duplicated(), "a path that an earlier row has", "keep each image once")
+    _refuse(manifest, named(manifest).duplicated(), "a path that an earlier row has", "keep each image once")
     _refuse(manifest, _absent(manifest.path), "a file that does not exist", "correct the paths or remove the rows")
     if "mask" in manifest.columns:
         absent = _absent(manifest["mask"]) & (manifest["mask"] != "")
@@ -136,18 +144,20 @@ def natural_key(text: str) -> tuple:
 
 def fingerprint(manifest: pd.DataFrame) -> str:
     """Sixteen hex digits that change with the rows, their order or a file's contents, not with the root."""
-    root = os.path.commonpath([os.path.dirname(path) for path in manifest.path]) if len(manifest) else ""
+    names = named(manifest)
+    root = os.path.commonpath([os.path.dirname(path) for path in names]) if len(manifest) else ""
     digest = hashlib.sha256()
-    for row in manifest.to_dict("records"):
+    for name, row in zip(names, manifest.to_dict("records")):
         cells = [
-            Path(os.path.relpath(row["path"], root)).as_posix(),
+            Path(os.path.relpath(name, root)).as_posix(),
             row["label"],
             row["client"],
             row["split"],
         ]
         cells.append(_contents(row["path"]))
         if row.get("mask"):
-            cells += [Path(os.path.relpath(row["mask"], root)).as_posix(), _contents(row["mask"])]
+            mask = original(row["mask"])
+            cells += [Path(os.path.relpath(mask, root)).as_posix(), _contents(row["mask"])]
         digest.update("\0".join(map(str, cells)).encode() + b"\n")
     return digest.hexdigest()[:16]
 
@@ -179,6 +189,7 @@ def _refuse(manifest: pd.DataFrame, bad: pd.Series, problem: str, remedy: str) -
     if not count:
         return
     first = manifest[bad].head(_SHOWN)
+    first = first.assign(path=named(first))
     rows = "; ".join(
         f"{row.path} (label {row.label}, client {row.client}, split {row.split})" for row in first.itertuples()
     )

@@ -23,7 +23,7 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from preprocessing.files import SUFFIXES
+from preprocessing.suffixes import SUFFIXES, stem
 from tffapps.data import cache, made, partition
 from tffapps.data.manifest import COLUMNS, SPLITS, check, natural_key, read_manifest
 from tffapps.data.micrograph_labels import BOUNDARY, GRAIN, Coding, coding_of, read_label
@@ -219,11 +219,12 @@ def _files(folder: Path) -> dict[str, str]:
         raise UserError(f"{short(str(folder))}: no such folder; {_EXPECTED}")
     found: dict[str, str] = {}
     for file in sorted(folder.iterdir()):
-        if file.suffix.lower() in SUFFIXES and file.name[0] != "." and file.is_file():
-            if file.stem in found:
-                both = f"{os.path.basename(found[file.stem])} and {file.name}"
+        if file.name.lower().endswith(SUFFIXES) and file.name[0] != "." and file.is_file():
+            name = stem(file.name)
+            if name in found:
+                both = f"{os.path.basename(found[name])} and {file.name}"
                 raise UserError(f"{short(str(folder))}: {both} have the same name but for its end; keep one")
-            found[file.stem] = str(file)
+            found[name] = str(file)
     if not found:
         raise UserError(f"{short(str(folder))}: no images ({', '.join(SUFFIXES)}) in it; {_EXPECTED}")
     return found

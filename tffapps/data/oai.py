@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from preprocessing.formats import is_image
 from tffapps.data import partition
-from tffapps.data.folders import SUFFIXES
 from tffapps.data.manifest import COLUMNS, ONLY_CLIENT, SPLITS, natural_key
 from tffapps.errors import UserError
 
@@ -174,7 +174,7 @@ def _client_place(client: str) -> tuple:
 def _images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    files = (file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.name[0] != ".")
+    files = (file for file in folder.iterdir() if file.name[0] != "." and is_image(file))
     return sorted(files, key=lambda file: natural_key(file.name))
 
 

@@ -32,7 +32,7 @@ class Pool:
     """All images that a command may use, at whichever clients and in whichever splits they are."""
 
     name: str  # for the tables
-    table: pd.DataFrame  # path, label, client, split; perhaps subject, mask, source (of what was made of it), row
+    table: pd.DataFrame  # path, label, client, split; perhaps subject, mask, source (of what was made of it), file, row
     classes: list[str]
     key: str  # changes with any image, label, client or split
     formats: tuple[str, ...] = ()  # of the images

@@ -8,13 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 import tensorflow as tf
 
+from preprocessing import budget, formats, headers
 from tffapps.data import images
-from tffapps.errors import UserError
+from tffapps.data.manifest import named
+from tffapps.errors import Rejected, UserError
 from tffapps.files import short
 from tffapps.progress import track
 
 _SHOWN = 3
 _MANY = 5000  # reading them takes long enough for a bar
+_PLAIN = (headers.PNG, headers.JPEG, headers.BMP)
 _ENDS = {b"\x89PNG": ("PNG", b"IEND\xaeB`\x82"), b"\xff\xd8\xff": ("JPEG", b"\xff\xd9")}
 
 
@@ -34,8 +37,9 @@ def drop_unreadable(
     """The rows whose image can be read, and a table (path, client, reason) of those left out."""
     reasons = find_unreadable(list(manifest.path), channels, progress)
     bad = manifest.path.isin(list(reasons))
-    dropped = manifest.loc[bad, ["path", "client"]].reset_index(drop=True)
+    dropped = manifest.loc[bad, ["path", "client"]]
     dropped["reason"] = dropped.path.map(reasons).astype(str)
+    dropped = dropped.assign(path=named(manifest)[bad]).reset_index(drop=True)
     return manifest[~bad].reset_index(drop=True), dropped
 
 
@@ -61,11 +65,20 @@ def _reason(path: str, shape: Callable[[bytes], tf.Tensor]) -> str:
     """Why a file cannot be read, or nothing."""
     try:
         with open(path, "rb") as file:
+            budget.check_bytes(os.fstat(file.fileno()).st_size)
             contents = file.read()
+        kind = headers.kind_of(contents[: headers.FIRST])
+        if kind in _PLAIN:
+            budget.check_pixels(*(headers.size_of(contents, kind) or (0, 0)))
+        elif contents:
+            kind = formats.check(contents)
+            return f"{kind} under the name of another format; give it the ending that {kind} files have"
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"cannot be opened: {error.strerror}"
+    except Rejected as rejected:
+        return str(rejected)
     if not contents:
         return "empty file"
     try:
@@ -81,7 +94,5 @@ def _damage(contents: bytes) -> str:
         if contents.startswith(magic):
             # Some programs pad files, so the end mark need not be the last thing.
             return f"damaged {name}" if end in contents[-1024:] else f"truncated {name}"
-    if contents.startswith(b"BM"):
-        declared = int.from_bytes(contents[2:6], "little")
-        return "truncated BMP" if len(contents) < max(declared, 54) else "damaged or unsupported BMP"
-    return "not a PNG, JPEG or BMP image"
+    declared = int.from_bytes(contents[2:6], "little")
+    return "truncated BMP" if len(contents) < max(declared, 54) else "damaged or unsupported BMP"

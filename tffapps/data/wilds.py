@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from preprocessing.suffixes import SUFFIXES
 from tffapps.data import partition
-from tffapps.data.folders import SUFFIXES, from_folders
+from tffapps.data.folders import from_folders
 from tffapps.data.manifest import COLUMNS, SPLITS, natural_key
 from tffapps.errors import UserError
 

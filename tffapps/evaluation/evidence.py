@@ -81,12 +81,18 @@ def grouped(entries: Iterable[Entry], by: Sequence[str]) -> dict[tuple[Any, ...]
 
 
 def table(
-    entries: Iterable[Entry], by: Sequence[str], names: Sequence[str] | Metrics, *, worst: str = ""
+    entries: Iterable[Entry],
+    by: Sequence[str],
+    names: Sequence[str] | Metrics,
+    *,
+    worst: str = "",
+    mean_client: bool = False,
 ) -> pd.DataFrame:
     """One row for each combination of the labels `by`.
 
     Of each metric: `<metric>` (the mean over splits of means over seeds), `<metric>_low` and `_high` (95 %, by
-    subject), `<metric>_std` (over runs; blank for one). `worst`: the metric whose worst client is named.
+    subject), `<metric>_std` (over runs; blank for one). `worst`: the metric whose worst client is named,
+    and with `mean_client` whose mean over clients, each counting once, is given.
     """
     chosen = _metrics(names)
     rows = []
@@ -97,7 +103,7 @@ def table(
             row |= {f"{name}{suffix}": value for suffix, value in _score(runs, metric).items()}
         row |= _counts(runs)
         if worst:
-            row |= _worst(group, worst, chosen[worst])
+            row |= _worst(group, worst, chosen[worst], mean_client)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -124,7 +130,9 @@ def _counts(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _worst(group: Sequence[Entry], name: str, metric: Callable[[np.ndarray, np.ndarray], float]) -> dict[str, Any]:
+def _worst(
+    group: Sequence[Entry], name: str, metric: Callable[[np.ndarray, np.ndarray], float], mean_client: bool
+) -> dict[str, Any]:
     parts = [
         clients.per_client(
             entry.run.labels, entry.run.probabilities, np.asarray(entry.run.subjects), entry.clients, metric
@@ -134,10 +142,12 @@ def _worst(group: Sequence[Entry], name: str, metric: Callable[[np.ndarray, np.n
     means = (
         pd.concat(parts).groupby("client", as_index=False).agg({"images": "sum", "subjects": "sum", "score": "mean"})
     )
-    if means["score"].isna().all():
-        return {"worst_client": "", f"worst_client_{name}": np.nan}
-    spread = clients.spread(means)
-    return {"worst_client": spread.worst, f"worst_client_{name}": spread.lowest}
+    mean, worst, lowest = np.nan, "", np.nan
+    if means["score"].notna().any():
+        spread = clients.spread(means)
+        mean, worst, lowest = spread.mean, spread.worst, spread.lowest
+    row = {"worst_client": worst, f"worst_client_{name}": lowest}
+    return {f"mean_client_{name}": mean, **row} if mean_client else row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,7 +244,7 @@ def _difference(ours: Sequence[Run], theirs: Sequence[Run], metric: metrics.Coun
     counts = _counts(first or ours)
     nothing = {"gain": np.nan, "gain_low": np.nan, "gain_high": np.nan, "p": np.nan}
     if not keys or counts["subjects"] < 2:
-        return {**scores, **nothing, "test": "no images in common", **counts}
+        return {**scores, **nothing, "test": "images of one subject" if keys else "no images in common", **counts}
     found = paired.compare(first, second, metric)
     sign = 1 if metric.larger_is_better else -1
     low, high = sorted((sign * found.low, sign * found.high))

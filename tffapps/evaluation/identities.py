@@ -17,7 +17,7 @@ _DIGITS = 16
 
 
 def identified(rows: pd.DataFrame) -> pd.DataFrame:
-    """image, subject and client of rows with the columns path, client and perhaps source and subject."""
+    """image, subject and client of rows with the columns path, client and perhaps source, file and subject."""
     names = _images(rows)
     subjects = [str(subject) for subject in rows["subject"]] if "subject" in rows.columns else [""] * len(rows)
     first: dict[str, str] = {}
@@ -35,8 +35,9 @@ def identified(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _images(rows: pd.DataFrame) -> list[str]:
     paths = [str(path) for path in rows["path"]]
-    if "source" in rows.columns:
-        paths = [str(source) if source else path for source, path in zip(rows["source"].fillna(""), paths)]
+    for column in ("source", "file"):  # what an image was made of, and the user's file that this was converted from
+        if column in rows.columns:
+            paths = [str(origin) if origin else path for origin, path in zip(rows[column].fillna(""), paths)]
     if not all(os.path.isabs(path) or os.path.exists(path) for path in paths):  # they mean something at a site alone
         return _numbered([f"{client}:{path}" for client, path in zip(rows["client"], paths)])
     hashes = digests.sha256_of(paths, cache_folder() / "features" / features.MEMO)

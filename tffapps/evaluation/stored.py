@@ -79,12 +79,15 @@ def read_classifier(folder: pathlib.Path, model: str = LAST, part: str = TEST) -
     """A UserError where a run is no classifier's, or of a version that stored no predictions."""
     table, path = read(folder, model, part), folder / FILE
     columns = [name for name in table.columns if name.startswith(PREFIX)]
-    if not columns or "label" not in table.columns:
+    if not columns or "label" not in table.columns or not len(table):
         raise UserError(f"{path}: no predictions of a classifier's {part} images; run it again with --fresh")
     classes = [name[len(PREFIX) :] for name in columns]
     codes = {label: code for code, label in enumerate(classes)}
-    probabilities = table[columns].to_numpy()
-    if not set(table["label"]) <= set(codes) or probabilities.dtype.kind != "f" or not np.isfinite(probabilities).all():
+    try:
+        probabilities = table[columns].to_numpy(np.float64)  # where all are 0 or 1 they were read as whole numbers
+    except ValueError as error:
+        raise damaged(path) from error
+    if not set(table["label"]) <= set(codes) or not np.isfinite(probabilities).all():
         raise damaged(path)
     labels = np.array([codes[label] for label in table["label"]], np.int64)
     return StoredPredictions(table[list(KEYS)], classes, labels, probabilities)

@@ -1,5 +1,6 @@
 """The aggregation process of a round: the parts of an update together or apart, as `Aggregation` says."""
 
+import collections
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ def _apart(parts: dict[str, tff.templates.AggregationProcess], kind: tff.Type) -
         return tff.templates.MeasuredProcessOutput(
             tff.federated_zip(tuple(output.state for output in outputs.values())),
             tff.federated_zip(Update(*results)),
-            next(iter(outputs.values())).measurements,  # of the trained weights, where there are any
+            tff.federated_zip(collections.OrderedDict((name, out.measurements) for name, out in outputs.items())),
         )
 
     return tff.templates.AggregationProcess(initialize, next_)

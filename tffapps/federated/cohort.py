@@ -79,16 +79,18 @@ def play(
             kept=[Deferred(functools.partial(kept, position)) for position in present] if kept else None,
         )
 
-    outcome = None
+    outcome, needed = None, max(min_clients, round_.aggregation.least_clients)
     for _ in range(2):
         outcome = _attempt(call, state, clients, number, round_)
-        if outcome is not None and outcome.took_part >= max(min_clients, 1):
+        if outcome is not None and outcome.took_part >= needed:
+            round_.aggregation.check_measured(outcome.measurements)
             return outcome
     reasons = "; ".join(f"{name}: {why}" for name, why in outcome.left_out.items()) if outcome else "all failed"
     took_part = outcome.took_part if outcome else 0
     raise RunStopped(
-        f"round {number}: only {took_part} of {len(clients)} clients could take part, {max(min_clients, 1)} needed"
-        f" (--min-clients); {reasons}. Run the same command again to go on from the last finished round."
+        f"round {number}: only {took_part} of {len(clients)} clients could take part, {needed} needed"
+        f" ({'--min-clients' if needed == min_clients else '--aggregator'}); {reasons}."
+        " Run the same command again to go on from the last finished round."
     )
 
 

@@ -1,5 +1,6 @@
 """The computations that a round is made of: what a client does, and what the server does beside the update."""
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -44,7 +45,8 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         start = weights if method.sends_weights else site.kept[:held]
         for variable, value in zip(variables, start):
             variable.assign(value)
-        done = method.work(task, data, site._replace(kept=site.kept[held:]))
+        here, data = _with_own_loss(task, data)
+        done = method.work(here, data, site._replace(kept=site.kept[held:]))
         if method.sends_weights:
             moved = [variable - value for variable, value in zip(variables, start)]
             update = Update(layout.trained(moved), layout.statistics(moved), list(done.sent))
@@ -81,6 +83,13 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
     return work
 
 
+def _with_own_loss(task: Task, data: Any) -> tuple[Task, Any]:
+    """The task as a client sees it, and its data without the class counts that its loss goes by."""
+    if task.loss_by_counts is None:
+        return task, data
+    return dataclasses.replace(task, loss=task.loss_by_counts(data.counts)), data.training
+
+
 def server_update(
     method: Method, layout: WeightsLayout, optimizer: Any, optimizer_type: tff.Type, specs: Specs
 ) -> tff.Computation:
@@ -88,7 +97,7 @@ def server_update(
 
     @tff.tensorflow.computation(data_type(specs.weights), optimizer_type, update_type(layout, specs.sent), np.float32)
     def update_weights(weights: Any, optimizer_state: Any, update: Any, examples: Any) -> Any:
-        trained, statistics = update.trained, update.statistics
+        trained, statistics = method.mean_update(list(update.trained), list(update.sent)), update.statistics
         if method.server_examples:
             # The server's own model is one more client of the mean, whose update is zero.
             share = tf.math.divide_no_nan(examples, examples + method.server_examples)
@@ -144,27 +153,3 @@ def mean_over_rounds(method: Method, weights_type: tff.Type) -> tff.Computation:
         return number, [old + (new - old) / tf.cast(count, new.dtype) for old, new in zip(mean, weights)]
 
     return update
-
-
-def gather(value: tff.Value, spec: tf.TensorSpec) -> tff.Value:
-    """Every client's tensor as one row of a server-placed table: who took part must be known, in any engine."""
-    row_type = data_type(spec)
-    rows = data_type(tf.TensorSpec([None, *spec.shape], spec.dtype))
-
-    @tff.tensorflow.computation
-    def none_yet() -> Any:
-        return tf.zeros([0, *spec.shape], spec.dtype)
-
-    @tff.tensorflow.computation(rows, row_type)
-    def append(table: Any, row: Any) -> Any:
-        return tf.concat([table, row[tf.newaxis]], axis=0)
-
-    @tff.tensorflow.computation(rows, rows)
-    def join(table: Any, other: Any) -> Any:
-        return tf.concat([table, other], axis=0)
-
-    @tff.tensorflow.computation(rows)
-    def same(table: Any) -> Any:
-        return table
-
-    return tff.federated_aggregate(value, none_yet(), append, join, same)

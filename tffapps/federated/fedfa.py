@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from tffapps.errors import UserError
 from tffapps.federated.lazy import np, tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
@@ -140,4 +141,7 @@ def _channels(model: tf.keras.Model) -> list[int]:
     """Of each stage."""
     from models.stages import outputs, stages_of
 
-    return [output.shape[-1] for output in outputs(model, stages_of(model))]
+    try:
+        return [output.shape[-1] for output in outputs(model, stages_of(model))]
+    except ValueError as error:
+        raise UserError(f"--methods fedfa: {error}; leave it out") from error

@@ -46,6 +46,7 @@ class ClientResult(NamedTuple):
     sent: tuple[tf.Tensor, ...] = ()  # for the server's memory, as `Method.sent_specs` says
     gathered: tuple[tf.Tensor, ...] = ()  # the same, not averaged (`Method.gathered_specs`)
     kept: tuple[tf.Tensor, ...] = ()  # for its own next round (`Method.first_kept`)
+    steps: Any = 0.0  # of its optimiser, a float32, where `train` counted them
 
 
 def train(
@@ -66,7 +67,7 @@ def train(
     outputs_of = forward or (lambda images, _: model(images, training=True))
 
     @tf.function
-    def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor]:
+    def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         state = optimizer.start(variables)
         start = [variable.read_value() for variable in variables]
         examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
@@ -90,9 +91,10 @@ def train(
             count = tf.cast(tf.shape(labels)[0], tf.float32)
             examples += count
             loss_sum += count * mean
-        return examples, tf.math.divide_no_nan(loss_sum, examples)
+        return examples, tf.math.divide_no_nan(loss_sum, examples), number
 
-    return ClientResult(*run(batches))
+    examples, mean_loss, number = run(batches)
+    return ClientResult(examples, mean_loss, steps=number)
 
 
 def cosine(number: tf.Tensor, steps: tf.Tensor | None) -> tf.Tensor | float:

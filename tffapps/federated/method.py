@@ -12,7 +12,7 @@ from tffapps.federated.lazy import np, tf, tff
 from tffapps.settings import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients, Tensors
     from tffapps.federated.optimizers import LocalOptimizer
@@ -29,7 +29,11 @@ class Method:
     name: ClassVar[str] = "fedavg"
     # False: no weights cross. A client's model is then the first of what it keeps; the server's stays as it began.
     sends_weights: ClassVar[bool] = True
+    # Whether every client has a model of its own in the end, which is what is judged (`own_model`).
+    personal: ClassVar[bool] = False
     counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
+    # Aggregators that would make something else of it, and why: they are refused beside it.
+    refused_aggregators: ClassVar[Mapping[str, str]] = {}
 
     optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
     learning_rate: float = setting(0.01, "client learning rate", above=0)
@@ -98,6 +102,14 @@ class Method:
         """
         return []
 
+    def personal_part(self, task: Task) -> tuple[bool, ...]:
+        """Which of the model's weights stay with a client and are not sent; empty: all are sent."""
+        return ()
+
+    def own_model(self, task: Task, weights: Sequence[np.ndarray], kept: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The model that a client uses, of the global weights and what it keeps, where the method is `personal`."""
+        return list(weights)
+
     def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
         """Of the tensors, of real numbers, that a client sends besides its update (`ClientResult.sent`)."""
         return []
@@ -115,6 +127,11 @@ class Method:
         weights, all of them. Runs at the server.
         """
         return memory
+
+    def mean_update(self, update: Tensors, sent: Tensors) -> Tensors:
+        """What the server's optimiser is given: made of the mean update of the trained weights and the mean of what was
+        sent (`sent_specs`)."""
+        return update
 
     def server_work(self, task: Task, data: Any) -> None:
         """Trains `task.model`, whose weights are the new global ones, on the server's own data (`task.server_spec`)."""

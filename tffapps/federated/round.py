@@ -33,6 +33,7 @@ from tffapps.federated import computations
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
+from tffapps.federated.rows import gather
 from tffapps.federated.task import Task, WeightsLayout, byte_count, data_type
 
 REPORT_COLUMNS = ("client", "ok", "examples", "loss")
@@ -133,6 +134,12 @@ class Round:
         model = [] if self.method.sends_weights else [np.asarray(value) for value in weights]
         return [*model, *self.method.first_kept(self.task, weights, seed)]
 
+    def own_model(self, state: AnyState, kept: Sequence[np.ndarray] | None) -> list[np.ndarray] | None:
+        """A client's model of its own, of what it keeps; None if it has none."""
+        if self.method.personal:
+            return self.method.own_model(self.task, self.result(state), kept) if kept else None
+        return None if kept is None or self.method.sends_weights else list(kept[: len(self.layout.shapes)])
+
     def bytes_down(self, clients: int) -> int:
         return clients * (self._moved().byte_count() + byte_count(self.specs.memory))
 
@@ -141,7 +148,9 @@ class Round:
         return clients * (self.aggregation.bytes_up(self._moved()) + sent + 4 * len(self.columns))
 
     def _moved(self) -> WeightsLayout:
-        return self.layout if self.method.sends_weights else WeightsLayout.empty()
+        if not self.method.sends_weights:
+            return WeightsLayout.empty()
+        return self.layout.without(self.method.personal_part(self.task))
 
 
 def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:
@@ -161,6 +170,12 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         raise UserError(
             f"--aggregator dp: it does not cover what {method.name} gathers; choose another aggregator or method"
         )
+    if aggregation.aggregator in method.refused_aggregators:
+        why = method.refused_aggregators[aggregation.aggregator]
+        raise UserError(
+            f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
+        )
+    aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
     work = computations.client_work(task, method, layout, specs)
     server_optimizer = method.server_optimizer()
     aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
@@ -208,7 +223,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
             weights, optimizer = tff.federated_map(server_update, (weights, optimizer, combined.result, examples))
         received = combined.result.sent
         if specs.gathered:
-            rows = [computations.gather(done.gathered[index], spec) for index, spec in enumerate(specs.gathered)]
+            rows = [gather(done.gathered[index], spec) for index, spec in enumerate(specs.gathered)]
             received = tff.federated_zip([*(received[index] for index in range(len(specs.sent))), *rows])
         if server_step is not None:
             weights, memory = tff.federated_map(server_step, (weights, given.server_data, memory, received))
@@ -221,7 +236,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         row = tf.TensorSpec([len(REPORT_COLUMNS) + len(method.report_columns(task))], tf.float32)
         result = collections.OrderedDict(
             state=tff.federated_zip(new_state),
-            reports=computations.gather(done.report, row),
+            reports=gather(done.report, row),
             measurements=combined.measurements,
         )
         if specs.kept:

@@ -35,13 +35,13 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations
-from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.aggregation import AGAINST_BAD, Aggregation
 from tffapps.federated.cohort import Client, call_without_failing
 from tffapps.federated.local import Tensors
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.round import AnyState, AveragingState
-from tffapps.federated.task import Task, WeightsLayout, byte_count, data_type, path_to_images
+from tffapps.federated.rows import gather
+from tffapps.federated.task import Task, WeightsLayout, batch_norms, byte_count, data_type, path_to_images
 
 REPORT_COLUMNS = ("client", "ok", "examples")
 
@@ -87,7 +87,7 @@ def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Re
     """Traces the computation; None if the task's model has no BatchNorm that is trained: there is nothing to do."""
     aggregation = aggregation or Aggregation()
     check_aggregation(aggregation)
-    norms = _norms(task.model)
+    norms = batch_norms(task.model)
     if not norms:
         return None
     layout = WeightsLayout.of(task.model)
@@ -113,7 +113,7 @@ def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Re
         pooled = pool.next(pool.initialize(), done.moments, done.weight).result
         weights = tff.federated_map(put_in, (given.weights, pooled, tff.federated_sum(done.weight)))
         row = tf.TensorSpec([len(REPORT_COLUMNS)], tf.float32)
-        return {"weights": weights, "reports": computations.gather(done.report, row)}
+        return {"weights": weights, "reports": gather(done.report, row)}
 
     sent = [spec for norm in norms for spec in _moment_specs(norm)]
     return Reestimation(layout, sent, reestimate_statistics)
@@ -125,6 +125,11 @@ def check_aggregation(aggregation: Aggregation) -> None:
         raise UserError(
             "--reestimate: --aggregator dp would neither noise nor count the statistics that clients send for it;"
             " leave out one of the two"
+        )
+    if aggregation.aggregator in AGAINST_BAD:
+        raise UserError(
+            f"--reestimate: --aggregator {aggregation.aggregator} takes medians, and medians of moments are those of no"
+            " data; leave out one of the two"
         )
 
 
@@ -257,14 +262,6 @@ def _server_work(
         return new
 
     return put_in
-
-
-def _norms(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
-    """The BatchNorm layers that use a batch's statistics in training, in the order of the model's weights."""
-    place = {id(variable): index for index, variable in enumerate(model.weights)}
-    kinds = (tf.keras.layers.BatchNormalization, tf.keras.layers.experimental.SyncBatchNormalization)
-    found = [layer for layer in model.submodules if isinstance(layer, kinds) and layer.trainable]
-    return sorted(found, key=lambda layer: place[id(layer.moving_mean)])
 
 
 @contextlib.contextmanager

@@ -26,6 +26,8 @@ class Task:
     client_spec: Any  # of a client's data: a `tf.data.DatasetSpec`, a `tf.TensorSpec`, or a NamedTuple of them
     loss: Loss  # (labels, outputs) -> one value for each example
     server_spec: Any = None  # of the server's own data, where a method has a server step
+    # In place of `loss`, where it goes by numbers of images: clients' data is `unequal.WithClassCounts` then.
+    loss_by_counts: Callable[[tf.Tensor], Loss] | None = None
     clients: int = 1  # the most that take part in a round, for methods that remember each; `build_round` sets it
 
     @classmethod
@@ -72,6 +74,14 @@ def _path_to(spec: Any, shape: tf.TensorShape) -> tuple[int, ...] | None:
     return None
 
 
+def batch_norms(model: tf.keras.Model) -> list[tf.keras.layers.Layer]:
+    """The BatchNorm layers that use a batch's statistics in training, in the order of the model's weights."""
+    place = {id(variable): index for index, variable in enumerate(model.weights)}
+    kinds = (tf.keras.layers.BatchNormalization, tf.keras.layers.experimental.SyncBatchNormalization)
+    found = [layer for layer in model.submodules if isinstance(layer, kinds) and layer.trainable]
+    return sorted(found, key=lambda layer: place[id(layer.moving_mean)])
+
+
 def byte_count(specs: Sequence[tf.TensorSpec]) -> int:
     return sum(spec.dtype.size * spec.shape.num_elements() for spec in specs)
 
@@ -108,6 +118,16 @@ class WeightsLayout:
 
     def byte_count(self) -> int:
         return byte_count(self.specs())
+
+    def without(self, part: Sequence[bool]) -> WeightsLayout:
+        """Of the weights that are not in a part; of all if it is empty."""
+        places = [index for index in range(len(self.shapes)) if not part or not part[index]]
+        return WeightsLayout(
+            tuple(self.shapes[index] for index in places),
+            tuple(self.dtypes[index] for index in places),
+            tuple(self.trainable[index] for index in places),
+            tuple(self.variance[index] for index in places),
+        )
 
     def trained(self, values: Sequence[Any]) -> list[Any]:
         return [value for value, is_trained in zip(values, self.trainable) if is_trained]

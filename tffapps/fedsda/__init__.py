@@ -14,17 +14,28 @@ import math
 import pathlib
 from typing import Any
 
-from models.names import HEADS, NAMES
+from models.names import HEADS
 from preprocessing.stain_settings import METHODS as SEPARATIONS
 from preprocessing.stain_settings import StainSettings
-from tffapps import DEMO_NETWORK, LAST, VALIDATION, Aggregation, App, Common, CutSettings, Flags, setting
-from tffapps.federated.fedfa import FedFA
-from tffapps.federated.fedlesam import FedLESAM
-from tffapps.federated.fedprox import FedProx
-from tffapps.federated.fedsam import FedSAM
+from tffapps import (
+    DEMO_NETWORK,
+    LAST,
+    MODEL,
+    MODEL_HELP,
+    VALIDATION,
+    Aggregation,
+    App,
+    ClassBalance,
+    Common,
+    CutSettings,
+    Flags,
+    setting,
+)
+from tffapps import METHODS as ALL_METHODS
 from tffapps.federated.method import SCHEDULES
 
 METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
+ON_REQUEST = ("fedavgm", "fedyogi", "fedadam", "fedadagrad", "scaffold", "fednova", "feddyn", "moon")
 SIDES = ("none", "fedsda", "ccst", "amp-norm")
 SIDES_OF_SITES = ("none", "fedsda")  # what sites can do by themselves
 METRICS = ("auroc", "auprc", "accuracy")
@@ -36,7 +47,7 @@ LEARNING_SEED = 0  # of the stain model and of CCST's decoder: one of each serve
 class ClassifierSettings:
     """The classifier and its training: of every run but those of stain models and of CCST's decoder."""
 
-    model: str = setting("densenet121", "classifier (paper)", choices=NAMES)
+    model: str = setting("densenet121", f"classifier: {MODEL_HELP} (paper)", **MODEL)
     size: int = setting(96, "images are resized to this many pixels on a side", least=8)
     head: str = setting(
         "auto",
@@ -260,10 +271,11 @@ APP = App(
     settings=(
         ClassifierSettings, CutSettings, FedsdaSettings, SeparationSettings, StainModelSettings, StainStudySettings,
         CcstDecoderSettings, CcstSettings, AmplitudeSettings, QualitySettings,
-        Aggregation, FedProx, FedSAM, FedLESAM, FedFA,
+        ClassBalance, Aggregation, *(ALL_METHODS[name] for name in (*METHODS, *ON_REQUEST)),
     ),
     profiles=PROFILES,
-    methods=METHODS,
+    methods=(*METHODS, *ON_REQUEST),
+    on_request=ON_REQUEST,
     narrowed=(("side", "sides"),),
     not_across_sites={},
     networks=_networks,

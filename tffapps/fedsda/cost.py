@@ -24,7 +24,7 @@ from tffapps.fedsda import (
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.measured_networks import classifiers, inputs_of, keras_steps, png_bytes
 
-_GRADIENTS = {"fedsam": 2}  # in a step
+_GRADIENTS = {"fedsam": 2, "ditto": 2, "moon": 2}  # in a step, and what costs as much
 _MATRICES = 8192  # stain matrices in a call, at most
 _PATCHES = 32  # patches that are taken apart in a call
 

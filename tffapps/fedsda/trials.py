@@ -10,6 +10,7 @@ from tffapps import (
     METHODS,
     VALIDATION,
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
@@ -135,7 +136,9 @@ class Classifiers:
             self._settings.model, self._settings.size, 3, self._settings.head, study.common.weights,
             study.flags[CutSettings],
         )  # fmt: skip
-        self._classifier = Classifier(study, pool, network, batch=self._settings.batch)
+        self._classifier = Classifier(
+            study, pool, network, batch=self._settings.batch, balance=study.flags[ClassBalance]
+        )
         self.inputs = self._classifier.inputs
 
     def trials(self, fold: Fold) -> Iterator[Trial]:
@@ -171,7 +174,7 @@ class Classifiers:
             evaluator=PredictionEvaluator(
                 parts, _scores, METRICS, self._pool.classes, headline="auroc", chosen_by=chosen_by
             ),
-            settings=[self._settings, *self._alignments[side].settings],
+            settings=[self._settings, *self._classifier.balance_settings, *self._alignments[side].settings],
             data={"images": fold.split.pool.key if fold.split else self._pool.key, "made": aligned.key},
             size=len(fold.clients),
             aggregation=self._study.flags[Aggregation],

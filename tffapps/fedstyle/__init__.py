@@ -15,8 +15,8 @@ clients are sites: then --data is the public pictures, and a site's classes are 
 import dataclasses
 from typing import Any
 
-from models.names import HEADS, NAMES
-from tffapps import DEMO_NETWORK, Aggregation, App, Common, CutSettings, Flags, setting
+from models.names import HEADS
+from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, Common, CutSettings, Flags, setting
 from tffapps.federated.fedprox import FedProx
 from tffapps.federated.methods import EMBEDDING_METHODS
 
@@ -30,7 +30,7 @@ METRICS = ("accuracy", "macro_f1")
 class FedStyleSettings:
     """Of every run. How many artists take part is one of its labels; the last rounds are chosen for the tables."""
 
-    model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
+    model: str = setting("resnet18", f"classifier: {MODEL_HELP} (paper)", **MODEL)
     size: int = setting(224, "pictures are resized to this many pixels on a side", least=16)
     head: str = setting(
         "auto",

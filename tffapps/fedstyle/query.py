@@ -40,26 +40,30 @@ def _run(options: argparse.Namespace) -> None:
     cli.quiet()
     if options.top < 1:
         raise UserError(f"--top {options.top}: must be 1 or more")
-    paths = _listed(options.pictures)
+    given = _listed(options.pictures)
     folder = options.results / "fedstyle"
 
+    from tffapps.data.conversion import converted_paths
     from tffapps.data.unreadable import find_unreadable
     from tffapps.fedstyle import asked, global_model, sheet
+    from tffapps.files import original
     from tffapps.results import write_table
 
     model = global_model.load(options.model or folder / global_model.FILE)
+    paths = list(dict.fromkeys(converted_paths(given)))
     reasons = find_unreadable(paths, 3)
     for path, reason in reasons.items():
-        print(f"left out: {path}: {reason}", file=sys.stderr)
+        print(f"left out: {original(path)}: {reason}", file=sys.stderr)
     readable = [path for path in paths if path not in reasons]
     if not readable:
         raise UserError(f"none of {len(paths)} pictures can be read")
-    known = [pathlib.Path(path).parent.name for path in readable]  # in a folder named after the artist
+    known = [pathlib.Path(original(path)).parent.name for path in readable]  # in a folder named after the artist
     known = [name if name in model.artists else "" for name in known]
     answers = asked.ask(model, readable, known)
     top = min(options.top, len(model.artists))
     out = options.out or folder / "query"
     table = answers.table(top, options.by)
+    table = table.assign(picture=table.picture.map(original))
     try:
         write_table(out / "queries.csv", table)
         sheets = sheet.draw(out, answers, top, options.by)
@@ -75,13 +79,14 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _listed(given: Sequence[pathlib.Path]) -> list[str]:
-    from tffapps.data.folders import SUFFIXES
+    from preprocessing.formats import is_image
+    from preprocessing.suffixes import SUFFIXES
     from tffapps.data.manifest import natural_key
 
     paths: list[str] = []
     for one in given:
         if one.is_dir():
-            inside = [str(path) for path in one.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
+            inside = [str(path) for path in one.rglob("*") if path.is_file() and is_image(path)]
             if not inside:
                 raise UserError(f"{one}: no pictures ({', '.join(SUFFIXES)}) in it")
             paths += sorted(inside, key=natural_key)

@@ -9,6 +9,7 @@ from tffapps import replacing
 from tffapps.fedstyle.asked import Answers
 from tffapps.fedstyle.data import pictures_of
 from tffapps.fedstyle.global_model import square
+from tffapps.files import original
 
 ROWS = 8  # on a sheet
 _SIDE, _SAMPLE, _GAP, _MARGIN = 148, 64, 14, 32
@@ -45,7 +46,9 @@ def _page(answers: Answers, rows: range, top: int, by: str) -> Any:
     for line, row in enumerate(rows):
         y = _MARGIN + 44 + line * row_height
         page.paste(Image.fromarray(pictures[line]), (_MARGIN, y))
-        pen.text((_MARGIN, y + _SIDE + 5), _cut(pathlib.Path(answers.paths[row]).name, 20), _QUIET, font=_font(12))
+        pen.text(
+            (_MARGIN, y + _SIDE + 5), _cut(pathlib.Path(original(answers.paths[row])).name, 20), _QUIET, font=_font(12)
+        )
         for rank, index in enumerate(order[row]):
             x = _MARGIN + _SIDE + 2 * _GAP + rank * (_CARD + 2 * _GAP)
             _card(page, pen, answers, (row, int(index)), (x, y))

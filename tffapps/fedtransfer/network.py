@@ -1,14 +1,12 @@
 """The U-Net of a command: its initial weights, and tiles as it sees them."""
 
-import pathlib
 from typing import NoReturn
 
-import numpy as np
 import pandas as pd
 import tensorflow as tf
 
 from models import unet
-from models.weights import WeightsError, check_shapes, fill
+from models.weights import WeightsError, fill, fitting_whole
 from preprocessing.erasing import Erasing
 from tffapps import Initial, UserError
 from tffapps.data import images, pipeline
@@ -36,7 +34,7 @@ class Network:
     def initial(self, weights: str, seed: int) -> Initial:
         """What a seed's runs begin with: random weights, or those of a file."""
         try:
-            used = fill(self.model, weights, seed, _no_imagenet, _whole)
+            used = fill(self.model, weights, seed, _no_imagenet, fitting_whole)
         except WeightsError as error:
             raise UserError(f"--weights: {error}") from error
         return Initial(self.model.get_weights(), {"weights": used.label, "weights_sha256": used.sha256})
@@ -68,11 +66,3 @@ class Network:
 
 def _no_imagenet() -> NoReturn:
     raise WeightsError("a U-Net has no ImageNet weights; choose --weights random or --weights FILE")
-
-
-def _whole(path: pathlib.Path, arrays: list[np.ndarray], model: tf.keras.Model) -> tuple[str, int]:
-    """A file holds all weights of this U-Net, or is refused."""
-    if len(arrays) != len(model.weights):
-        raise WeightsError(f"{path}: {len(arrays)} arrays; this U-Net has {len(model.weights)}")
-    check_shapes(path, arrays, model.weights, model.name)
-    return "model", len(arrays)

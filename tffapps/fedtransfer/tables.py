@@ -164,6 +164,8 @@ def sent(results: Results) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for record in results.records:
         if (record["seed"], record["fold"]) == (first["seed"], first["fold"]) and record["method"] != "separate":
+            if record["precision"] and not _generators(record, results):  # an earlier command's: not counted any more
+                continue
             labels = {"method": record["method"], "precision": record["precision"], "rounds": len(record.rounds)}
             rows.append({**labels, **_moved(record, results)})
     if any(record["method"] == "separate" for record in results.records):
@@ -179,11 +181,16 @@ def _moved(record: Record, results: Results) -> dict[str, int]:
         training = results.folds[record["fold"]].part("train")
         return {"images_up": sum(pathlib.Path(path).stat().st_size for path in (*training.path, *training["mask"]))}
     moved = {f"weights_{way}": int(record.rounds[f"bytes_{way}"].sum()) for way in ("up", "down")}
-    for made in results.made:
-        if (made.precision, made.seed, made.fold) == (record["precision"], record["seed"], record["fold"]):
-            moved["generators_up"] = sum({each.sender: each.bytes for each in made.deliveries}.values())
-            moved["generators_down"] = sum(each.bytes for each in made.deliveries)
+    for made in _generators(record, results):
+        moved["generators_up"] = sum({each.sender: each.bytes for each in made.deliveries}.values())
+        moved["generators_down"] = sum(each.bytes for each in made.deliveries)
     return moved
+
+
+def _generators(record: Record, results: Results) -> list[Made]:
+    """What was sent for a run; nothing is known of what an earlier command sent."""
+    of_run = record["precision"], record["seed"], record["fold"]
+    return [made for made in results.made if (made.precision, made.seed, made.fold) == of_run]
 
 
 def looks(seen: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -16,15 +16,18 @@ import dataclasses
 import re
 from typing import Any
 
-from models.names import HEADS, NAMES
+from models.names import HEADS
 from preprocessing.style_settings import INITS, OPTIMIZERS
 from tffapps import (
     DEMO_NETWORK,
     LAST,
+    MODEL,
+    MODEL_HELP,
     OF_PAPER,
     VALIDATION,
     Aggregation,
     App,
+    ClassBalance,
     Common,
     CutSettings,
     FedAvg,
@@ -43,7 +46,7 @@ VGG_WIDTH = 64  # filters of VGG-19's first block
 class FnstSettings:
     """The classifier, of every method."""
 
-    model: str = setting("resnet18", "classifier (paper)", choices=NAMES)
+    model: str = setting("resnet18", f"classifier: {MODEL_HELP} (paper)", **MODEL)
     size: int = setting(224, "images are resized to this many pixels on a side", least=16)
     head: str = setting(
         "auto",
@@ -219,7 +222,7 @@ APP = App(
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
     settings=(
         FnstSettings, CutSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
-        AttackSettings, Aggregation, FedAvg,
+        AttackSettings, ClassBalance, Aggregation, FedAvg,
     ),
     profiles=PROFILES,
     methods=METHODS,

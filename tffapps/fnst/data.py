@@ -23,7 +23,7 @@ def load(flags: Flags) -> Pool:
     notes: list[str] = []
     source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(flags[SharingSettings])
     layout = layouts.recognise(source, (*_SHARED_OUT, *_GIVEN))
-    table, given = layouts.LAYOUTS[layout].read(source, notes), layout in _GIVEN
+    table, given = layouts.read(source, (layout,), notes), layout in _GIVEN
     if given:
         table = held_out.with_test(table, source, notes)
     manifest.check(table)

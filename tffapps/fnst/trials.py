@@ -10,6 +10,7 @@ from tffapps import (
     CHOSEN,
     OF_PAPER,
     Aggregation,
+    ClassBalance,
     Classifier,
     Common,
     CutSettings,
@@ -126,7 +127,9 @@ class Trials:
         network = Network(
             settings.model, settings.size, 3, settings.head, study.common.weights, study.flags[CutSettings]
         )
-        self._classifier = Classifier(study, pool, network, batch=settings.batch, made=True)
+        self._classifier = Classifier(
+            study, pool, network, batch=settings.batch, made=True, balance=study.flags[ClassBalance]
+        )
         self.inputs = self._classifier.inputs
         self._split = Split("", pool)  # that trials are made for
         self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
@@ -192,7 +195,7 @@ class Trials:
             initial=self.inputs.initial(seed),
             rounds=schedule.rounds,
             evaluator=evaluator,
-            settings=settings,
+            settings=[*settings, *self._classifier.balance_settings],
             data={"images": self._pool.key, **(made_key or {})},
             size=len(training),
             aggregation=Aggregation() if alone else self._flags[Aggregation],

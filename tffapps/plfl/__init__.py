@@ -15,8 +15,8 @@ others), and where the clients are sites: then --data is the server's images, an
 import dataclasses
 from typing import Any
 
-from models.names import HEADS, NAMES
-from tffapps import DEMO_NETWORK, Aggregation, App, CutSettings, Flags, setting
+from models.names import HEADS
+from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, CutSettings, Flags, setting
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
@@ -46,7 +46,7 @@ class PlflNetwork:
 
     # By a label.
     models: tuple[str, ...] = setting(
-        ("mobilenetv2",), f"networks, of {', '.join(NAMES)}", choices=NAMES, metavar="A,B", in_key=False
+        ("mobilenetv2",), f"networks: {MODEL_HELP}", in_key=False, **{**MODEL, "metavar": "A,B"}
     )
     size: int = setting(224, "images are resized to this many pixels on a side (thesis)", least=32)
     channels: int = setting(1, "1: X-rays are grey; pretrained networks see it three times", choices=(1, 3))

@@ -63,7 +63,7 @@ def _read(flags: Flags, notes: list[str]) -> tuple[str, pd.DataFrame]:
     """The name of the data for the tables, and what there is."""
     source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(flags)
     layout = layouts.recognise(source, ("manifest", "oai"))
-    table = layouts.LAYOUTS[layout].read(source, notes)
+    table = layouts.read(source, (layout,), notes)
     if layout == "oai":
         return STANDIN if standin.is_standin(source) else source.resolve().name, table
     if not division.is_given(table):
@@ -72,7 +72,7 @@ def _read(flags: Flags, notes: list[str]) -> tuple[str, pd.DataFrame]:
         notes.append(f"{source}: no column subject, so every image is taken for a subject of its own")
         table["subject"] = ""
     nameless = table.subject == ""
-    table.loc[nameless, "subject"] = table.path[nameless]
+    table.loc[nameless, "subject"] = manifest.named(table)[nameless]
     return source.stem, table
 
 
@@ -107,7 +107,8 @@ def _prepared(table: pd.DataFrame, flags: Flags) -> tuple[pd.DataFrame, pd.DataF
         paths, reasons = cached_images(list(table.path), knee_image, parameters, cache_folder() / "knees")
         usable = table[[path is not None for path in paths]]
         usable = usable.assign(path=[os.path.abspath(path) for path in paths if path is not None])
-    listed = sorted((short(path), reason) for path, reason in reasons.items())
+    names = dict(zip(table.path, manifest.named(table)))
+    listed = sorted((short(names[path]), reason) for path, reason in reasons.items())
     return usable.reset_index(drop=True), pd.DataFrame(listed, columns=["path", "reason"])
 
 

@@ -73,7 +73,7 @@ def table_of(shapes: Sequence[Shape], earlier: pathlib.Path | None = None) -> pd
 def _counts(shape: Shape) -> dict[str, Any]:
     network = assemble(
         shape.model, input_shape=(shape.size, shape.size, shape.channels), classes=shape.classes, head=shape.head,
-        cut=shape.cut, norm=shape.norm,
+        cut=shape.cut, norm=shape.norm, may_be_own=True,
     ).whole  # fmt: skip
     trained, total = _values(network.trainable_weights), _values(network.weights)
     row: dict[str, Any] = {}

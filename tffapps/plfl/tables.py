@@ -138,12 +138,16 @@ def times(records: Sequence[Record]) -> pd.DataFrame:
     rows = []
     gold = {start(record): record.rounds for record in records if record["method"] == "gold"}
     for record in records:
-        parts = [record.rounds]
+        rounds = record.rounds
         if record["method"] in AFTER_GOLD:
-            parts.append(gold[start(record)])
-        rounds = pd.concat(parts)
+            first = gold.get(start(record))
+            if first is None:  # of an earlier command, and cannot be read
+                continue
+            rounds = pd.concat([rounds, first])
         minutes = {"wall_minutes": rounds.seconds.sum() / 60, "training_minutes": rounds.training_seconds.sum() / 60}
         rows.append({**_labels(record), **minutes})
+    if not rows:
+        return pd.DataFrame()
     table = over_seeds(pd.DataFrame(rows), ["framework", "model"], ["wall_minutes", "training_minutes"])
     keys = table[["framework", "model"]].itertuples(index=False, name=None)
     return table.assign(paper_minutes=[paper.MINUTES.get(key) for key in keys])

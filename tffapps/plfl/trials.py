@@ -155,7 +155,7 @@ class Trials:
             enough=(lambda row: row["val_accuracy"] >= target) if target and method in AFTER_GOLD else None,
         )
 
-    def _recipe(self, table: pd.DataFrame) -> Recipe:
+    def _recipe(self, table: pd.DataFrame) -> Recipe | None:
         """Of a run's bundle: knees are prepared as they were. Embeddings are those of the images that are here."""
         chosen = self._flags[PlflImages]
         steps = [Knee(KneeSettings(contrast=chosen.contrast))] if chosen.preprocess == "knee" else []

@@ -26,14 +26,19 @@ class Picture:
 def picture(path: pathlib.Path) -> Picture:
     """Reads it wholly, so that what is in the page can be shown."""
     import cv2
-    import numpy as np
+
+    from preprocessing import image_bytes
+    from preprocessing.errors import Rejected
 
     try:
         data = path.read_bytes()
     except OSError as error:
         raise Broken(f"cannot be read: {error.strerror}") from None
     whole = data.startswith(b"\x89PNG") and data.rstrip(b"\0").endswith(b"IEND\xaeB`\x82")
-    image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if whole else None
+    try:
+        image = image_bytes.decode(data, cv2.IMREAD_COLOR) if whole else None
+    except Rejected as rejected:
+        raise Broken(f"is not a whole PNG file: {rejected}") from None
     if image is None:
         raise Broken("is not a whole PNG file")
     height, width = image.shape[:2]

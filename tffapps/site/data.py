@@ -39,7 +39,8 @@ def load(data: Path, name: str, notes: list[str] | None = None) -> pd.DataFrame:
     source = Path(os.path.abspath(data))
     table = layouts.read(source, layouts.OF_SITES, [] if notes is None else notes)
     if layouts.recognise(source, layouts.OF_SITES) in ("micrograph", "micrographs"):
-        table = table.assign(label=micrographs.LABEL, split="train")[[*manifests.COLUMNS, "mask", "subject"]]
+        columns = [*manifests.COLUMNS, "mask", "subject", *([manifests.FILE] if manifests.FILE in table else [])]
+        table = table.assign(label=micrographs.LABEL, split="train")[columns]
     manifests.check(table)
     clients = sorted(set(table.client), key=manifests.natural_key)
     if name in clients:
@@ -57,14 +58,14 @@ def readable(table: pd.DataFrame, name: str, source: Path) -> tuple[pd.DataFrame
     """The rows whose image can be read, and what the site publishes of them; the others are named to its user."""
     from tffapps.site.look_at_files import look
 
-    masks = list(table["mask"]) if "mask" in table.columns else [""] * len(table)
-    reasons, formats = look([path for path, mask in zip(table.path, masks) if not (mask and _is_tiff(path))])
-    for path, reason in reasons.items():
-        print(f"left out: {path}: {reason}", file=sys.stderr)
+    reasons, formats = look(list(table.path))
+    for path, own in zip(table.path, manifests.named(table)):
+        if path in reasons:
+            print(f"left out: {own}: {reasons[path]}", file=sys.stderr)
     left = table[~table.path.isin(list(reasons))].reset_index(drop=True)
     if reasons:
         manifests.check(left)
-    extras = {"formats": formats, "left_out": len(reasons), "stand_in": standin.is_standin(source)}
+    extras = {"formats": formats, "left_out": len(table) - len(left), "stand_in": standin.is_standin(source)}
     return left, {**describe(left, name), **extras}
 
 
@@ -111,11 +112,6 @@ def working_folder(table: pd.DataFrame, description: Mapping[str, Any]) -> Itera
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_tiff(path: str) -> bool:
-    """TensorFlow cannot read these; of a micrograph it is given tiles, which are in another format."""
-    return path.lower().endswith((".tif", ".tiff"))
 
 
 def _size(path: str) -> str:

@@ -37,14 +37,13 @@ def serve(
     host, port = parse_address("--listen", listen)
     certificate_checks.check(certificates, "site", name)
     notes: list[str] = []
-    table = data.load(source, name, notes)
-    for note in notes:
-        print(note, file=sys.stderr)
-    listener = _bind(listen, host, port)
-    bound = listener.getsockname()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(listener)
         stack.enter_context(cache_lock.used())  # what it has made lies there, for rounds to read
+        table = data.load(source, name, notes)
+        for note in notes:
+            print(note, file=sys.stderr)
+        listener = stack.enter_context(_bind(listen, host, port))
+        bound = listener.getsockname()
         table, description = data.readable(table, name, source)
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -53,15 +53,21 @@ class Predictor:
         model, self._novelty = bundle.model(which), bundle.novelty(which)
         if self._novelty is not None and len(self._novelty.mean) != embedding_size(model):
             raise UserError(f"{bundle.path}: novelty-{which}.npz is another network's; fetch the bundle again")
+        self.model = model
         both = with_embedding(model)
         shape = (None, *bundle.preprocess.size, bundle.preprocess.channels)
         self._run: Any = tf.function(lambda x: both(x, training=False), input_signature=[tf.TensorSpec(shape)])
 
-    def of_files(self, paths: Sequence[str], batch: int = BATCH) -> Iterator[Answer]:
-        """One for each path, in order."""
+    def of_files(
+        self, paths: Sequence[str], batch: int = BATCH, watch: Callable[[np.ndarray, list[Answer]], None] | None = None
+    ) -> Iterator[Answer]:
+        """One for each path, in order. `watch` is given the images of every batch, and the answers to them."""
         for each in Reader(self.bundle.preprocess).batches(paths, batch):
             answers = {place: Answer(place, problem=reason) for place, reason in each.problems.items()}
-            answers |= {answer.place: answer for answer in self.of_pixels(each.pixels, each.places)}
+            of_images = self.of_pixels(each.pixels, each.places)
+            if watch is not None:
+                watch(each.pixels.numpy(), of_images)
+            answers |= {answer.place: answer for answer in of_images}
             yield from (answers[place] for place in sorted(answers))
 
     def of_pixels(self, pixels: tf.Tensor | np.ndarray, places: Sequence[int] | np.ndarray) -> list[Answer]:

@@ -12,13 +12,17 @@ import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from preprocessing.parser import Parser
 from tffapps import cli
 from tffapps.errors import UserError
 from tffapps.files import replacing
 from tffapps.progress import track
+from tffapps.use.explain import METHODS
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _MODULE = "tffapps.use.predict_command"
 
@@ -43,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--unsure-below", type=float, metavar="P", help="instead of the threshold of the bundle")
     parser.add_argument("--uncalibrated", action="store_true", help="probabilities as the network has them")
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="images at once (default %(default)s)")
+    parser.add_argument(
+        "--explain", choices=METHODS, default="", help="draw where in each image the evidence is: contact sheets (PNG)"
+    )
     slides = parser.add_argument_group("whole slides")
     slides.add_argument("--slides", action="store_true", help="IMAGES are slides: heat maps and tables of tiles")
     slides.add_argument("--magnification", type=float, metavar="M", help="of the tiles; default: the finest level")
@@ -55,7 +62,8 @@ def _run(options: argparse.Namespace) -> int:
     _check(options)
     cli.quiet()
     from tffapps.use import bundle, images
-    from tffapps.use.predict import Predictor, Table, Tally
+    from tffapps.use.explained import Sheets
+    from tffapps.use.predict import Answer, Predictor, Table, Tally
 
     paths = [] if options.slides else images.listed(options.images)
     predictor = Predictor(bundle.load(options.bundle), options.model, options.unsure_below)
@@ -65,14 +73,22 @@ def _run(options: argparse.Namespace) -> int:
 
         return slides.predict(predictor, options)
     tally = Tally()
+    sheets = Sheets(predictor, options.explain, _sheet(options), calibrated=not options.uncalibrated)
+
+    def watch(pixels: np.ndarray, answers: list[Answer]) -> None:
+        sheets.add(pixels, answers, [paths[answer.place] for answer in answers])
+
     with _written(options.out) as file:
         table = Table(file, predictor.bundle.classes, ["image"], calibrated=not options.uncalibrated)
-        for answer in track(predictor.of_files(paths, options.batch), len(paths), "predicting"):
+        answers = predictor.of_files(paths, options.batch, watch if options.explain else None)
+        for answer in track(answers, len(paths), "predicting"):
             table.add([paths[answer.place]], answer)
             tally.add(answer)
             if answer.problem:
                 print(f"left out: {paths[answer.place]}: {answer.problem}", file=sys.stderr)
-    print(tally.told + (f"; table: {options.out}" if options.out else ""), file=sys.stderr)
+        sheets.finish()
+    drawn = f"; sheets: {', '.join(map(str, sheets.paths))}" if sheets.paths else ""
+    print(tally.told + (f"; table: {options.out}" if options.out else "") + drawn, file=sys.stderr)
     return 1 if tally.problems else 0
 
 
@@ -85,9 +101,17 @@ def _check(options: argparse.Namespace) -> None:
         raise UserError(f"--tile {options.tile}: must be 1 or more pixels")
     if options.magnification is not None and not 0 < options.magnification <= 100:
         raise UserError(f"--magnification {options.magnification}: must be above 0 and at most 100")
+    if options.explain and options.slides:
+        raise UserError("--explain: not with --slides, which are drawn as heat maps of tiles; leave one of them out")
     for flag in ("magnification", "tile", "positive"):
         if getattr(options, flag) is not None and not options.slides:
             raise UserError(f"--{flag}: only with --slides; add it, or leave --{flag} out")
+
+
+def _sheet(options: argparse.Namespace) -> Path:
+    """The first sheet's file: beside the table, or in the working folder."""
+    table: Path = options.out or Path("predicted.csv")
+    return table.with_name(f"{table.stem}-{options.explain}.png")
 
 
 @contextlib.contextmanager
