@@ -12,9 +12,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tffapps.app import App, Common
+    from tffapps.app import CHOSEN, LAST, OF_PAPER, VALIDATION, App, Common
     from tffapps.classifier import Classifier
     from tffapps.data.pool import STANDIN, Pool
+    from tffapps.data.splits import Split
     from tffapps.engine import Engine, open_engine
     from tffapps.errors import Rejected, RunStopped, UserError
     from tffapps.evaluation.evaluator import Evaluator, Metrics, PredictionEvaluator, Trained
@@ -36,13 +37,15 @@ if TYPE_CHECKING:
     from tffapps.runs import key_of, name_of
     from tffapps.settings import Flags, setting
     from tffapps.study import Initial, Record, Study, Trial
+    from tffapps.tuning import Tuner
     from tffapps.wire.messages import Message, understood
 
 __version__ = "0.2.0"
 _NAMES = {  # by the module they are from
-    "app": "App Common",
+    "app": "App CHOSEN Common LAST OF_PAPER VALIDATION",
     "classifier": "Classifier",
     "data.pool": "Pool STANDIN",
+    "data.splits": "Split",
     "engine": "Engine open_engine",
     "errors": "Rejected RunStopped UserError",
     "evaluation.evaluator": "Evaluator Metrics PredictionEvaluator Trained",
@@ -64,6 +67,7 @@ _NAMES = {  # by the module they are from
     "runs": "key_of name_of",
     "settings": "Flags setting",
     "study": "Initial Record Study Trial",
+    "tuning": "Tuner",
     "wire.messages": "Message understood",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

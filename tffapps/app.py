@@ -13,6 +13,9 @@ from tffapps.errors import UserError
 from tffapps.settings import Flags, Setting, setting, settings_of
 from tffapps.wire.certificates import Certificates
 
+# How the round is chosen that stands for a run.
+LAST, VALIDATION, OF_PAPER = "last", "validation", "paper"
+CHOSEN = {LAST: "last round", VALIDATION: "lowest validation loss", OF_PAPER: "as the paper does"}
 DEMO, SMALL, PAPER = "demo", "small", "paper"  # profiles; small: what demo falls back to without pretrained weights
 
 
@@ -44,6 +47,44 @@ class Common:
     mlflow: str = setting(
         "", "log rounds to MLflow too (requirements-mlflow.txt)", metavar="FOLDER_OR_URI", in_key=False
     )
+    splits: int = setting(
+        0, "folds of a cross-validation by subject; 0: train and test as the data says", least=0, most=100, in_key=False
+    )
+    repeats: int = setting(1, "cross-validations, each with another shuffle", least=1, most=100, in_key=False)
+    only_splits: tuple[str, ...] = setting((), "of the splits these alone", metavar="r0f0,r0f1", in_key=False)
+    group: str = setting(
+        "auto",
+        "what is never divided: subjects, or near-duplicates; auto: subjects if the data has them",
+        choices=("auto", "subject", "image", "duplicates"),
+        in_key=False,
+    )
+    val_share: float = setting(
+        0.2,
+        "of the training subjects, for validation, where the data has none of its own",
+        least=0,
+        below=1,
+        in_key=False,
+    )
+
+    select: str = setting(
+        "auto",
+        "which round stands for a run: the last, that of the lowest validation loss, or the paper's rule; auto: the"
+        " system's own",
+        choices=("auto", LAST, VALIDATION, OF_PAPER),
+        in_key=False,  # a label of runs that it changes
+    )
+    tune: str = setting(
+        "",
+        "settings to choose on validation images, with the same budget for every method",
+        metavar='"learning_rate=0.001,0.01;mu=0.1,1"',
+        repeated=True,
+        in_key=False,  # what was chosen is
+    )
+
+    @property
+    def split_count(self) -> int:
+        """How many divisions of the images every method is played on."""
+        return len(self.only_splits) or max(1, self.splits * self.repeats)
 
     @property
     def across_sites(self) -> bool:
@@ -92,6 +133,9 @@ class App:
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from
     not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all
     server_has_data: bool = False  # across sites --data is then the server's own
+    divides: bool = False  # whether --splits divides its images anew
+    selects: tuple[str, ...] = (LAST,)  # what --select may be, its own rule first
+    tunes: bool = False  # whether it takes --tune
     # a flag that takes imagenet, random or a file → the networks that these flags need such weights for
     networks: Callable[[Flags], Mapping[str, Sequence[str]]] = no_networks
 

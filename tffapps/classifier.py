@@ -9,8 +9,10 @@ import pandas as pd
 import tensorflow as tf
 
 from preprocessing import augment as changes
+from tffapps.app import VALIDATION
 from tffapps.data import images
 from tffapps.data.pool import Pool
+from tffapps.evaluation.evaluator import VAL, VAL_LOSS
 from tffapps.evaluation.predictions import TestImages
 from tffapps.federated.cohort import Client, stream
 from tffapps.federated.task import Task, cross_entropy
@@ -63,12 +65,17 @@ class Classifier:
         """A dataset of rows in a view; `epochs`, `seed` and `shuffle` as `Inputs.batches` has them."""
         return self.inputs.batches(list(rows.path), self._pool.codes(rows), view, batch=self._batch, **options)
 
-    def recipe(self, training: Mapping[str, pd.DataFrame], steps: Sequence[Step] = ()) -> Recipe | None:
-        """Of the bundle of a run that trains on these rows; `steps` is what was done to all images beforehand."""
+    def recipe(
+        self, training: Mapping[str, pd.DataFrame], validated: pd.DataFrame, steps: Sequence[Step] = ()
+    ) -> Recipe | None:
+        """Of the bundle of a run that trains on these rows; `steps` is what was done to all images beforehand.
+
+        `validated` are the validation images of the run's split.
+        """
         here = not self._pool.at_sites
         paths = [path for rows in training.values() for path in rows.path] if here else []
         # Steps have been taken with what is trained and tested on alone: what else there is would be seen as it is not.
-        held_back = self._pool.part("val") if here and not steps else self._pool.table[:0]
+        held_back = validated if here and not steps else self._pool.table[:0]
         return self.inputs.recipe(
             self._pool.classes, self._pool.name, paths, list(held_back.path), self._pool.codes(held_back), steps
         )
@@ -76,6 +83,13 @@ class Classifier:
     def test_images(self, rows: pd.DataFrame) -> TestImages:
         once = functools.partial(self.batches, shuffle=False)
         return TestImages(self._engine, self.inputs.model, self.inputs.spec, rows, once, exact=self._exact)
+
+    def judged(self, tested: pd.DataFrame, validated: pd.DataFrame, select: str) -> tuple[dict[str, TestImages], str]:
+        """Parts of a `PredictionEvaluator`, the validation images among them if there are any, and its `chosen_by`."""
+        parts = {"": self.test_images(tested)}
+        if len(validated):
+            parts[VAL] = self.test_images(validated)
+        return parts, VAL_LOSS if select == VALIDATION and VAL in parts else ""
 
     def _exact(self, rows: pd.DataFrame) -> Any:
         return self.inputs.exact(list(rows.path), self._pool.codes(rows), batch=self._batch)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from preprocessing import guard
 from preprocessing.parser import Parser
-from tffapps import cache_lock, engine, estimate, pretrained
+from tffapps import cache_lock, engine, estimate, grids, pretrained
 from tffapps.app import PAPER, SMALL, App, Common
 from tffapps.errors import RunStopped, UserError
 from tffapps.settings import Flags, Setting, check, names_own_code
@@ -113,7 +113,9 @@ def _parsed(app: App, arguments: Sequence[str] | None) -> Parsed:
     values |= app.profiles[profile] | stored | given
     _refuse_code(settings, {name: value for name, value in stored.items() if name not in given})
     flags = Flags({name: check(each, values[name]) for name, each in settings.items()}, profile, fresh)
-    return Parsed(_with_methods(app, _for_engine(app, flags, given)), frozenset((*stored, *given)), estimated)
+    flags = _with_methods(app, _for_engine(app, flags, given))
+    flags = _with_splits(app, _with_rules(app, flags), "seeds" in given or "seeds" in stored)
+    return Parsed(flags, frozenset((*stored, *given)), estimated)
 
 
 def _for_engine(app: App, flags: Flags, given: dict[str, Any]) -> Flags:
@@ -151,6 +153,42 @@ def _with_methods(app: App, flags: Flags) -> Flags:
     return flags.replaced(methods=methods)
 
 
+def _with_splits(app: App, flags: Flags, seeds_given: bool) -> Flags:
+    """Refuses what cannot be divided; with several splits one seed is enough, unless more are asked for."""
+    common = flags[Common]
+    for name, needs in (("repeats", common.repeats > 1), ("only_splits", bool(common.only_splits))):
+        if needs and not common.splits:
+            raise UserError(f"--{name.replace('_', '-')}: there is one split, the data's own; give --splits 2 or more")
+    if not common.splits:
+        return flags
+    if common.splits == 1:
+        raise UserError("--splits 1: a cross-validation has 2 folds or more; 0: as the data says")
+    if not app.divides:
+        instead = "use --folds" if "folds" in app.flags() else "leave it out"
+        raise UserError(f"--splits {common.splits}: tffapps.{app.name} divides its images in its own way; {instead}")
+    if common.across_sites:
+        raise UserError(
+            f"--splits {common.splits}: whose images are whose is known at the sites alone; leave it out, and give the"
+            " sites other splits in their manifests"
+        )
+    return flags if seeds_given else flags.replaced(seeds=common.seeds[:1])
+
+
+def _with_rules(app: App, flags: Flags) -> Flags:
+    """How a round is chosen, by the system's own rule if none is asked for, and whether anything can be tuned."""
+    common = flags[Common]
+    select = app.selects[0] if common.select == "auto" else common.select
+    if select not in app.selects:
+        raise UserError(f"--select {select}: tffapps.{app.name} has {', '.join(app.selects)}; choose one of these")
+    if common.tune:
+        if not app.tunes:
+            raise UserError(f"--tune: tffapps.{app.name} cannot; give the settings as flags")
+        if common.across_sites:
+            raise UserError("--tune: not across sites; tune where the images of one of them are, then give flags")
+        grids.parse(common.tune, app)
+    return flags.replaced(select=select)
+
+
 def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
     """The flags in a run's settings.json, narrowed to its method, its seed and what else the application names."""
     if file is None:
@@ -166,7 +204,8 @@ def _stored(app: App, file: pathlib.Path | None) -> dict[str, Any]:
     flags = {key: tuple(value) if isinstance(value, list) else value for key, value in flags.items()}
     # Beside the first run, which would only say that it is finished.
     flags.update(methods=(method,), seeds=(seed,), results=f"{flags.get('results', 'results')}-again")
-    for label, flag in app.narrowed:
+    divided = (("split", "only_splits"),) if app.divides else ()
+    for label, flag in (*divided, *app.narrowed):
         if labels.get(label):
             flags[flag] = (labels[label],)
     known = {*app.flags(), "profile"}
@@ -210,12 +249,22 @@ def _add(group: Any, setting: Setting, app: App) -> None:
         if not setting.several and not setting.limits.get("own"):  # else `check` does each
             options["choices"] = setting.limits.get("choices")
         options["metavar"] = setting.limits.get("metavar")
+        if setting.limits.get("repeated"):
+            options["action"] = _Joined
     group.add_argument(setting.flag, **options)
     if setting.limits.get("alias"):
         hidden = {**options, "help": argparse.SUPPRESS, "dest": setting.name}
         if setting.limits.get("alias_values"):
             hidden["type"] = lambda text: setting.limits["alias_values"].get(text, text)
         group.add_argument("--" + setting.limits["alias"].replace("_", "-"), **hidden)
+
+
+class _Joined(argparse.Action):
+    """A flag that may be given several times: its values become one text."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        earlier = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, f"{earlier};{values}" if earlier else values)
 
 
 def _defaults(setting: Setting, app: App) -> str:

@@ -14,7 +14,10 @@ from tffapps.settings import Flags
 from tffapps.study import Record, paths_of
 
 # What two commands of one table may differ in: what is played, and where.
-_FREE = {"methods", "seeds", "data", "engine", "cert", "key", "ca", "results", "min_clients", "tensorboard", "mlflow"}
+_FREE = {
+    "methods", "seeds", "data", "engine", "cert", "key", "ca", "results", "min_clients", "tensorboard", "mlflow",
+    "repeats", "only_splits",
+}  # fmt: skip
 
 
 def with_earlier(app: App, flags: Flags, records: Sequence[Record], images: str | Collection[str]) -> list[Record]:

@@ -14,8 +14,14 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a cell begins with that a sp
 def over_seeds(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) -> pd.DataFrame:
     """One row for each combination of `by`: `<metric>` (mean over seeds), `<metric>_std`, and `seeds`.
 
-    The spread is the sample standard deviation; blank for a single seed.
+    The spread is the sample standard deviation; blank for a single seed. Where rows have a `split`, the seeds of each
+    are averaged first, mean and spread are over splits, and `splits` says how many there are.
     """
+    if "split" in rows.columns:
+        seeds = rows.groupby(list(by), sort=False, dropna=False)["seed"].agg(_listed).reset_index(name="seeds")
+        of_splits = rows.groupby([*by, "split"], sort=False, dropna=False)[list(metrics)].mean().reset_index()
+        table = over_seeds(of_splits.rename(columns={"split": "seed"}), by, metrics)
+        return table.assign(splits=[len(names.split()) for names in table.seeds], seeds=seeds.seeds)
     groups = rows.groupby(list(by), sort=False, dropna=False)
     table = groups[list(metrics)].mean()
     table.columns = pd.Index(metrics)
@@ -24,8 +30,12 @@ def over_seeds(rows: pd.DataFrame, by: Sequence[str], metrics: Sequence[str]) ->
     for metric in metrics:
         ordered[metric] = table[metric]
         ordered[f"{metric}_std"] = spread[metric]
-    ordered["seeds"] = groups["seed"].agg(lambda seeds: " ".join(str(seed) for seed in sorted(set(seeds))))
+    ordered["seeds"] = groups["seed"].agg(_listed)
     return pd.DataFrame(ordered).reset_index()
+
+
+def _listed(seeds: pd.Series) -> str:
+    return " ".join(str(seed) for seed in sorted(set(seeds)))
 
 
 def with_paper(

@@ -26,8 +26,9 @@ def setting(
     """A dataclass field with its meaning (and where its value comes from) beside it.
 
     `choices`, `least` and `most` (may be reached), `above` and `below` (may not) limit its values; `own=True`: beside
-    its choices it takes MODULE:FUNCTION, code of the user's; `metavar` is for the help. `flag=False` keeps it off the
-    command line: an application works it out. `in_key=False`: it changes no number of a run that is not told apart
+    its choices it takes MODULE:FUNCTION, code of the user's; `metavar` is for the help; `repeated`: the
+    flag may be given several times, and its texts are joined by semicolons. `flag=False` keeps it off the command line:
+    an application works it out. `in_key=False`: it changes no number of a run that is not told apart
     otherwise (by the fingerprint of the images, a label, the weights' hash). `in_key=CHANGED`: it is in the key unless
     it has its default, so that runs from before there was such a setting keep theirs. `alias` is the flag's name in the
     version before, and `alias_values` what its values are called now.

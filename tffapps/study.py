@@ -62,6 +62,7 @@ class Trial:
     # Whether BatchNorm's statistics are re-estimated after every round (`federated.statistics`). Changes nothing where
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
+    tuned: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # flags that --tune chose: they are in settings
     bundle: Recipe | None = None  # how its bundle is made; None where it trains no model for use
     trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
 
@@ -88,13 +89,16 @@ class Record:
     summary: dict[str, Any]
     folder: pathlib.Path
     weights: Callable[[], list[np.ndarray]]  # of the round that stands for the run: the chosen one, or the last
+    tuned: str = ""  # the settings that --tune chose for it
 
     def __getitem__(self, label: str) -> Any:
         return self.labels[label]
 
     def entry(self, **labels: Any) -> Entry:
         """What a classifier's run predicted of its test images; `labels` are added to its own."""
-        return classifier_entry({**self.labels, **labels}, self.folder, trained=int(self.summary.get(TRAINED, 0)))
+        model = stored.CHOSEN if self.labels.get("chosen") else stored.LAST
+        trained = int(self.summary.get(TRAINED, 0))
+        return classifier_entry({**self.labels, **labels}, self.folder, trained=trained, model=model)
 
 
 class Study:
@@ -165,17 +169,20 @@ class Study:
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""
-        values = self.flags.as_dict()
+        # Run again, it is not tuned again.
+        values = {**self.flags.as_dict(), **trial.tuned, **({"tune": ""} if trial.tuned else {})}
         packages = ("tensorflow", "tensorflow-federated", "keras", "numpy")
         versions = {name: metadata.version(name) for name in packages}
         return {
             "app": self.app.name, "labels": dict(trial.labels), "flags": {**values, **paths_of(values)},
             "versions": {"tffapps": __version__, "python": platform.python_version(), **versions},
+            **({"tuned": dict(trial.tuned)} if trial.tuned else {}),
         }  # fmt: skip
 
 
 def _record(run: Run, trial: Trial) -> Record:
-    return Record(trial.labels, run.rounds(), run.clients(), run.summary(), run.folder, _weights_of(run, trial))
+    tuned = "; ".join(f"{name}={value}" for name, value in trial.tuned.items())
+    return Record(trial.labels, run.rounds(), run.clients(), run.summary(), run.folder, _weights_of(run, trial), tuned)
 
 
 def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:

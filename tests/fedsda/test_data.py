@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tffapps import cli
+from tffapps import Split, cli
 from tffapps.data import standin, tissue, wilds
 from tffapps.errors import UserError
 from tffapps.fedsda import APP
@@ -41,7 +41,7 @@ def loaded(source="", *flags):
 
 
 def folds_of(pool, *flags):
-    return folds(pool, parsed("", *flags))
+    return folds(Split("", pool), parsed("", *flags))
 
 
 def wilds_folder(drawn, target):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from tests.applications import working_in
-from tffapps import cli
+from tffapps import Common, cli
 from tffapps.data.artists import SERVER
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
@@ -162,3 +162,23 @@ def test_rounds_are_shared_but_for_methods_that_count_clients(trials, monkeypatc
     assert [arguments[3] for arguments in built] == [2, 2, 2, 3]
     alone, everybody = (trials[f"comparison-{method}-2artists-seed0"] for method in ("local", "fedavg"))
     assert study.round_of(alone) is study.round_of(everybody)
+
+
+def test_what_is_not_tested_is_shared_out_between_artist_and_public():
+    rows = [(f"{artist}{number}.png", artist, artist, "train") for artist in "ab" for number in range(30)]
+    table = pd.DataFrame(rows, columns=["path", "label", "client", "split"])
+    pool = Pool("m", table, ["a", "b"], "key")
+    found = data.divided(pool, Common(splits=3, group="image"))
+    assert sorted(path for each in found for path in each.pool.part("test").path) == sorted(table.path)
+    for each in found:
+        counts = pd.crosstab(each.pool.table.label, each.pool.table.split)
+        assert counts.to_dict("list") == {"public": [2, 2], "test": [10, 10], "train": [18, 18]}
+    given = table.assign(client=["server" if path[1:] in ("0.png", "1.png") else label for path, label, *_ in rows])
+    given["subject"] = ["same" if path in ("a0.png", "a5.png") else path for path in table.path]
+    (each, *_) = [
+        split
+        for split in data.divided(dataclasses.replace(pool, table=given, given=True), Common(splits=3, group="subject"))
+        if "a5.png" in set(split.pool.part("test").path)
+    ]
+    assert set(each.pool.part("public").path) == {"a1.png", "b0.png", "b1.png"}  # a0 is a copy of one that is tested
+    assert "a0.png" not in set(each.pool.table.path)

@@ -158,7 +158,7 @@ def test_sites_of_ones_own_keep_their_clients(tmp_path, here):
         (["--vgg-weights", "nothing.h5"], "--vgg-weights"),
         (["--vgg-weights", "imagenet"], "those weights are for width 64, this network has 4"),
         (["--min-clients", "5"], "--min-clients 5: there are only 4 clients"),
-        (["--select", "best"], "invalid choice: 'best'"),
+        (["--style-images", "best"], "invalid choice: 'best'"),
     ],
 )
 def test_a_mistake_of_its_own_is_one_line(arguments, complaint, smoke, here, capsys):

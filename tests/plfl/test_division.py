@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from tests.plfl.test_command import SMALL
-from tffapps import cli
+from tffapps import Common, cli
 from tffapps.data import knees, oai
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
@@ -133,3 +133,44 @@ def test_a_manifest_that_names_server_and_clients(tmp_path, monkeypatch, capsys)
     named.assign(client="west").to_csv(file, index=False)
     drawn = data.load(flags)
     assert not drawn.given and division.clients(drawn) == oai.CLIENTS and drawn.key != found.key
+
+
+def people(count=60):
+    """One or two knees each."""
+    found = [
+        (f"{person}{side}.png", CLASSES[person % 3], "all", "train", str(person))
+        for person in range(count)
+        for side in "LR"[: 1 + person % 2]
+    ]
+    return Pool("m", pd.DataFrame(found, columns=["path", "label", "client", "split", "subject"]), CLASSES, "key")
+
+
+def test_with_splits_every_framework_is_tested_on_the_same_people_whom_none_has_seen():
+    pool, common = people(), Common(splits=5, group="subject")
+    found = division.splits_of(pool, common, APP.methods, CLASSES)
+    covered = []
+    for each in found:
+        tested = set(each.pool.part("test").path)
+        covered += tested
+        for kind in ("csfl", "plfl", "fssfl"):
+            for seed in (0, 1):
+                divided = division.split(each.pool, kind, seed, held_out=True)
+                server = divided[divided.client == "server"]
+                assert set(server.path[server.split == "test"]) == tested
+                assert sorted(divided.path) == sorted(pool.table.path)
+                rest = divided[~divided.path.isin(tested)]
+                assert not set(rest.subject) & set(divided.subject[divided.path.isin(tested)])
+                assert (rest.groupby("subject").client.nunique() == 1).all()
+                assert set(rest.client) == {"client1", "client2"} | ({"server"} if kind != "csfl" else set())
+    assert sorted(covered) == sorted(pool.table.path)  # five folds test everybody once
+
+
+def test_a_given_division_is_divided_anew_within_who_has_what():
+    owners = people(90)
+    owners.table["client"] = [("server", "east", "west")[int(subject) // 3 % 3] for subject in owners.table.subject]
+    pool = given(owners.table)
+    for each in division.splits_of(pool, Common(splits=3, group="subject"), ("plfl",), CLASSES):
+        table = division.split(each.pool, "plfl", 0, held_out=True)
+        assert table.client.equals(owners.table.client)
+        assert (table.groupby("subject").split.nunique() == 1).all()
+        assert set(table.split[table.client == "server"]) == set(SPLITS)

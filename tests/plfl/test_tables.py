@@ -10,6 +10,7 @@ import pytest
 from tests.evaluation import made
 from tffapps.data import knees, oai
 from tffapps.data.pool import Pool
+from tffapps.data.splits import Split
 from tffapps.evaluation import evidence
 from tffapps.plfl import division, paper, parameters, tables
 from tffapps.plfl.parameters import Shape
@@ -348,7 +349,7 @@ def test_no_subject_is_in_two_parts(pool, kind, seed):
 
 
 def test_the_splits_add_up(pool):
-    table = tables.splits(pool, ["csfl", "plfl", "fssfl"], [0, 1])
+    table = tables.splits(Split("", pool), ["csfl", "plfl", "fssfl"], [0, 1])
     for (kind, _), rows in table.groupby(["split", "seed"]):
         whole, parts = rows[rows.part == "all"], rows[rows.part != "all"]
         for column, expected in (("images", 120), ("healthy", 83), ("moderate", 29), ("severe", 8)):

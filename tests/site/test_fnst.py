@@ -256,7 +256,7 @@ TRANSFER = jobs.transfer_request(GRAMS, HOW, [0, 1], [b"no Gram matrices"])
         (
             measure_styles,
             changed(STYLES, flags=None),
-            "a request without the flags select, vgg_weights",
+            "a request without the flags style_images, vgg_weights",
         ),
         (
             measure_styles,

@@ -10,10 +10,12 @@ from typing import Any
 from models.names import HEADS, PRETRAINED_SIZE, RANDOM_SIZE
 from tffapps import (
     DEMO_NETWORK,
+    LAST,
     METHODS,
     MODEL,
     MODEL_HELP,
     PLAYED,
+    VALIDATION,
     Aggregation,
     App,
     ClassBalance,
@@ -91,4 +93,7 @@ APP = App(
     on_request=tuple(name for name in METHODS if name not in PLAYED),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
+    divides=True,
+    selects=(LAST, VALIDATION),
+    tunes=True,
 )

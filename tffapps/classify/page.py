@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import CLAIMS, REJECTED, SCORES, Section, Table
+from tffapps.report.section import CLAIMS, EVIDENCE, REJECTED, SCORES, Section, Table
 
 PAGE = Section(
     "classify",
@@ -9,8 +9,9 @@ PAGE = Section(
     "and in one place beside them. It has no paper of its own: it is the machinery that the five systems stand on.",
     (
         CLAIMS,
-        Table("comparison.csv", "Methods", "Scores on the pooled test images after the last round.", SCORES),
+        Table("comparison.csv", "Methods", "Scores on the pooled test images.", SCORES),
         REJECTED,
+        *EVIDENCE,
     ),
     (("accuracy.png", "Accuracy over rounds: mean over seeds, band from lowest to highest."),),
 )

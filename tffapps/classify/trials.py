@@ -1,11 +1,15 @@
 """The work behind `tffapps.classify`: data → clients → trials → table."""
 
+import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
 from tffapps import (
+    CHOSEN,
     METHODS,
+    VALIDATION,
     Aggregation,
     ClassBalance,
     Classifier,
@@ -19,16 +23,20 @@ from tffapps import (
     PredictionEvaluator,
     Predictions,
     Record,
+    Split,
     Study,
     Trial,
+    Tuner,
+    UserError,
     curves,
     name_of,
     open_engine,
+    split_tables,
     with_earlier,
     write_table,
 )
 from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, claims, data
-from tffapps.data import labelled
+from tffapps.data import labelled, splits
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification, evidence
 from tffapps.evaluation.personal import PersonalEvaluator
@@ -37,27 +45,31 @@ FEDERATION, ALL_DATA = "federation", "all data"
 
 
 def run(flags: Flags) -> None:
-    """Plays every method on every seed, and writes the table and the figure."""
+    """Plays every method on every split and seed, and writes the tables and the figure."""
     common, folder = flags[Common], APP.folder(flags)
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
     with open_engine(common.engine, common.certificates()) as engine:
-        pool = local or labelled.of_sites(engine.sites)
+        divided = splits.of(local or labelled.of_sites(engine.sites), common)
         study = Study(APP, flags, engine)
-        trials = Trials(study, pool)
-        pool.announce(folder)
-        played = [study.run(trial) for trial in trials.all()]
-    records = with_earlier(APP, flags, played, pool.key)
+        trials = Trials(study, divided[0].pool)
+        trials.pool.announce(folder)
+        tuner = Tuner(study)
+        played = [study.run(trial) for split in divided for trial in trials.all(split, tuner)]
+    records = with_earlier(APP, flags, played, [split.pool.key for split in divided])
     what_ran = {
-        "data": pool.name, "profile": flags.profile, "weights": trials.weights,
-        "model": flags[ClassifySettings].model, **trials.balance,
+        "chosen": CHOSEN[common.select], "data": trials.pool.name, "profile": flags.profile,
+        "weights": trials.weights, "model": flags[ClassifySettings].model, **trials.balance,
     }  # fmt: skip
     entries = [record.entry(personal=_personal(record)) for record in records]
     by = ["method", "site", "aggregator", "rounds", "personal"]
     summary = evidence.table(entries, by, METRICS, worst=claims.METRIC, mean_client=True)
-    write_table(folder / "comparison.csv", summary, **what_ran)
+    write_table(folder / "comparison.csv", split_tables.with_tuned(summary, records, by[:-1]), **what_ran)
     write_table(folder / "claims.csv", evidence.claims(entries, claims.CLAIMS), **what_ran)
-    curves(folder / "accuracy.png", pd.concat(map(_curve, records)), "accuracy", f"{pool.name}, {what_ran['model']}")
+    split_tables.write(folder, records, divided, METRICS, **what_ran)
+    tuner.write(**what_ran)
+    title = f"{trials.pool.name}, {what_ran['model']}"
+    curves(folder / "accuracy.png", pd.concat(map(_curve, records)), "accuracy", title)
     shown = ["method", "site", "accuracy", "macro_f1", "macro_f1_low", "macro_f1_high", "images", "seeds"]
     print(summary[shown].to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
@@ -65,105 +77,123 @@ def run(flags: Flags) -> None:
 
 def _personal(record: Record) -> str:
     """Which models the table judges: clients' own, each on its own images, or the one that all have."""
-    method = METHODS.get(record["method"])
-    return "yes" if method is not None and method.personal else "no"
+    return "yes" if _is_personal(record["method"]) else "no"
+
+
+def _is_personal(method: str) -> bool:
+    return method in METHODS and METHODS[method].personal
 
 
 def _curve(record: Record) -> pd.DataFrame:
     name = record["method"] if record["site"] == FEDERATION else f"{record['method']}: {record['site']}"
-    return record.rounds[["round", "accuracy"]].assign(name=name, seed=record["seed"])
+    return record.rounds[["round", "accuracy"]].assign(name=name)
 
 
 class Trials:
-    """All trials of one command: they share the network and the test images."""
+    """All trials of one command: those of the same network share it, and those of a split its test images."""
 
     def __init__(self, study: Study, pool: Pool) -> None:
-        self._flags, self._common, self._pool = study.flags, study.common, pool
-        self._settings = settings = study.flags[ClassifySettings]
-        network = Network(
-            settings.model, settings.size, settings.channels, settings.head, self._common.weights,
-            study.flags[CutSettings],
-        )  # fmt: skip
-        self._classifier = Classifier(
-            study,
-            pool,
-            network,
-            batch=settings.batch,
-            augment=settings.augment,
-            stored_views=settings.stored_views,
-            balance=study.flags[ClassBalance],
-        )
-        self._tested = pool.part("test")
-        self._classifier.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
+        """`pool`: all images, as any of the splits has them."""
+        self._study, self._common, self.pool = study, study.common, pool
+        self._classifiers: dict[Any, Classifier] = {}
+        self._evaluators: dict[Any, Evaluator] = {}
+        first = self._classifier(study.flags)
+        first.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):
             self._common.check_clients(len(pool.clients))
-        self._evaluators: dict[tuple[int, bool], Evaluator] = {}  # by seed, where each seed has features of its own
+        for method in self._common.methods if self._common.select == VALIDATION else ():
+            if _is_personal(method):
+                raise UserError(
+                    f"--select {VALIDATION}: {method} has a model at every client, of which the last is kept alone;"
+                    " leave the method out, or use --select last"
+                )
+        self.weights = first.inputs.weights  # what tables call the first weights
+        # What tables say of loss and sampling, where they are not the usual ones.
+        self.balance = {name: getattr(each, name) for each in first.balance_settings for name in ("loss", "sampling")}
 
-    @property
-    def weights(self) -> str:
-        """What tables call the first weights."""
-        return self._classifier.inputs.weights
-
-    @property
-    def balance(self) -> dict[str, str]:
-        """What tables say of loss and sampling, where they are not the usual ones."""
-        return {
-            name: getattr(each, name) for each in self._classifier.balance_settings for name in ("loss", "sampling")
-        }
-
-    def all(self) -> Iterator[Trial]:
-        """Every method on every seed; `separate` is a trial for each client."""
-        training = {client: self._pool.part("train", client) for client in sorted(self._pool.clients)}
+    def all(self, split: Split, tuner: Tuner) -> Iterator[Trial]:
+        """Every method on every seed, with the settings that were chosen for it."""
+        self._evaluators.clear()  # of the split before: they hold its images
         for method in self._common.methods:
-            for seed in self._common.seeds:
-                if method == "centralised":
-                    yield self._trial(method, ALL_DATA, {ALL_DATA: self._pool.part("train")}, seed)
-                elif method == "separate":
-                    for client, rows in training.items():
-                        yield self._trial(method, client, {client: rows}, seed)
-                else:
-                    yield self._trial(method, FEDERATION, training, seed)
 
-    def _trial(self, method: str, site: str, training: dict[str, pd.DataFrame], seed: int) -> Trial:
-        alone = method in REFERENCES
-        personal = not alone and METHODS[method].personal
-        aggregation = Aggregation() if alone else self._flags[Aggregation]
-        first = sorted(self._pool.clients).index(site) if method == "separate" else 0
+            def make(flags: Flags, split: Split, seed: int, method: str = method) -> Iterator[Trial]:
+                return self.of(method, flags, split, seed)
+
+            chosen = tuner.choose(method, split, make)
+            for seed in self._common.seeds:
+                for trial in self.of(method, chosen.flags, split, seed):
+                    yield dataclasses.replace(trial, tuned=chosen.values)
+
+    def of(self, method: str, flags: Flags, split: Split, seed: int) -> Iterator[Trial]:
+        """The trials of a method: `separate` is one for each client."""
+        pool = split.pool
+        training = {client: pool.part("train", client) for client in sorted(pool.clients)}
+        if method == "centralised":
+            yield self._trial(method, ALL_DATA, {ALL_DATA: pool.part("train")}, flags, split, seed)
+        elif method == "separate":
+            for client, rows in training.items():
+                yield self._trial(method, client, {client: rows}, flags, split, seed)
+        else:
+            yield self._trial(method, FEDERATION, training, flags, split, seed)
+
+    def _trial(
+        self, method: str, site: str, training: dict[str, pd.DataFrame], flags: Flags, split: Split, seed: int
+    ) -> Trial:
+        alone, settings, classifier = method in REFERENCES, flags[ClassifySettings], self._classifier(flags)
+        aggregation = Aggregation() if alone else flags[Aggregation]
+        first = sorted(split.pool.clients).index(site) if method == "separate" else 0
+        judged = split.pool.table[split.pool.table.split != "train"]
+        evaluator = self._evaluator(classifier, split, seed, _is_personal(method))
         return Trial(
             labels={
                 "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
-                "rounds": self._settings.rounds,
+                "rounds": settings.rounds, **split.labels, **({"chosen": VALIDATION} if evaluator.chosen_by else {}),
             },
-            name=name_of(method, site, f"seed{seed}"),
-            method=self._flags[METHODS["fedavg" if alone else method]],
-            task=self._classifier.task,
-            clients=lambda: self._classifier.clients(training, self._tested, seed, self._settings.epochs, first),
-            initial=self._classifier.inputs.initial(seed),
-            rounds=self._settings.rounds,
-            evaluator=self._evaluator(seed, personal),
-            settings=[self._settings, *self._classifier.balance_settings],
-            data={"images": self._pool.key},
+            name=name_of(method, site, split.name, f"seed{seed}"),
+            method=flags[METHODS["fedavg" if alone else method]],
+            task=classifier.task,
+            clients=lambda: classifier.clients(training, judged, seed, settings.epochs, first),
+            initial=classifier.inputs.initial(seed),
+            rounds=settings.rounds,
+            evaluator=evaluator,
+            settings=[settings, *classifier.balance_settings],
+            data={"images": split.pool.key},
             size=len(training),
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
-            reestimate=self._flags[CutSettings].reestimate,
-            bundle=None if personal else self._classifier.recipe(training),  # else clients use their own
+            reestimate=flags[CutSettings].reestimate,
+            # Of a personal method clients use their own models.
+            bundle=None if _is_personal(method) else classifier.recipe(training, split.pool.part("val")),
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 
-    def _evaluator(self, seed: int, personal: bool) -> Evaluator:
-        key = (seed if self._classifier.inputs.on_features else 0), personal
+    def _classifier(self, flags: Flags) -> Classifier:
+        settings, balance = flags[ClassifySettings], flags[ClassBalance]
+        network = Network(
+            settings.model, settings.size, settings.channels, settings.head, self._common.weights, flags[CutSettings]
+        )
+        key = (network, settings.batch, settings.augment, settings.stored_views, balance)
+        if key not in self._classifiers:
+            self._classifiers[key] = Classifier(
+                self._study, self.pool, network, batch=settings.batch, augment=settings.augment,
+                stored_views=settings.stored_views, balance=balance,
+            )  # fmt: skip
+        return self._classifiers[key]
+
+    def _evaluator(self, classifier: Classifier, split: Split, seed: int, personal: bool) -> Evaluator:
+        """One for all methods that are judged alike: what sites are asked is built once."""
+        key = (id(classifier), split.name, seed if classifier.inputs.on_features else 0, personal)
         if key not in self._evaluators:
-            self._evaluators[key] = self._new_evaluator(personal)
+            self._evaluators[key] = self._new_evaluator(classifier, split.pool, personal)
         return self._evaluators[key]
 
-    def _new_evaluator(self, personal: bool) -> Evaluator:
-        images = self._classifier.test_images
+    def _new_evaluator(self, classifier: Classifier, pool: Pool, personal: bool) -> Evaluator:
         if not personal:
-            return PredictionEvaluator({"": images(self._tested)}, _scores, METRICS, self._pool.classes)
-        of_clients = {client: self._pool.part("test", client) for client in sorted(self._pool.clients)}
-        parts = {client: images(rows) if len(rows) else None for client, rows in of_clients.items()}
-        return PersonalEvaluator(parts, _scores, METRICS, self._pool.classes)
+            parts, chosen_by = classifier.judged(pool.part("test"), pool.part("val"), self._common.select)
+            return PredictionEvaluator(parts, _scores, METRICS, pool.classes, chosen_by=chosen_by)
+        of_clients = {client: pool.part("test", client) for client in sorted(pool.clients)}
+        tested = {client: classifier.test_images(rows) if len(rows) else None for client, rows in of_clients.items()}
+        return PersonalEvaluator(tested, _scores, METRICS, pool.classes)
 
 
 def _scores(predictions: Predictions) -> Metrics:

@@ -40,7 +40,7 @@ def _work(name: str, data: pathlib.Path, arguments: Sequence[str], expect: str |
     from tffapps.data import check, compare  # import pandas, and TensorFlow when they look
 
     pool = app.part("data").look(flags)
-    print(check.report(pool))
+    print(check.report(pool, alike=app.divides))
     print(f"fit for tffapps.{name}")
     if expect and published:
         print(f"\n{compare.table(pool, published)}", flush=True)

@@ -1,28 +1,35 @@
 """What a system would find in a folder or a manifest, read by its own loader (`data.look`) before a run.
 
 No engine is started. Divisions that a run draws from its seeds are tried, because they fail where there are too few
-images. What takes long is left to the run: knees are not looked for, stains not measured, micrographs not cut into
-tiles, only counted.
+images, and near-duplicates are looked for. What takes longer is left to the run: knees are not looked for, stains not
+measured, micrographs not cut into tiles, only counted.
 """
 
 import collections
+import pathlib
+import tempfile
 from collections.abc import Sequence
 
 import pandas as pd
 
+from tffapps.data import groups
 from tffapps.data import manifest as manifests
 from tffapps.data.artists import SPLITS as SPLITS_OF_ARTISTS
-from tffapps.data.pool import Pool
+from tffapps.data.pool import Pool, subjects_in
 from tffapps.errors import UserError
 from tffapps.files import short
+from tffapps.home import cache_folder
 
 _SPLITS = tuple(dict.fromkeys((*manifests.SPLITS, *SPLITS_OF_ARTISTS)))
 _SHOWN = 3  # files, sizes
 _MOST = 20  # classes, rows of clients
 
 
-def report(pool: Pool) -> str:
-    """A few lines and a table: one row for each client, one column for each split."""
+def report(pool: Pool, *, alike: bool = False) -> str:
+    """A few lines and a table: one row for each client, one column for each split.
+
+    `alike`: also what a split must not divide; near-duplicates take some milliseconds an image.
+    """
     table = pool.table
     lines = [
         f"{pool.noun}: {len(table)}",
@@ -31,7 +38,18 @@ def report(pool: Pool) -> str:
     ]
     if "label" in table.columns:
         lines.insert(1, f"classes: {_classes(table)}")
+    if alike:
+        lines.append(_alike(pool))
     return "\n".join([*map(_printable, (*lines, *pool.notes)), "", _by_client(table, pool.noun)])
+
+
+def _alike(pool: Pool) -> str:
+    """How many subjects there are or, where nobody says, near-duplicates."""
+    if groups.kind_of(pool.table, groups.AUTO) == groups.SUBJECT:
+        return f"subjects: {subjects_in(pool.table)}"
+    with tempfile.TemporaryDirectory(prefix="tffapps-data-") as folder:  # where there is no cache none is begun
+        cache = None if cache_folder().is_dir() else pathlib.Path(folder)
+        return groups.sentence(pool.table, groups.of(pool.table, groups.DUPLICATES, cache))
 
 
 def _first(reasons: dict[str, str]) -> str:

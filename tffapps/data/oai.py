@@ -62,29 +62,35 @@ def read_oai(root: Path, notes: list[str] | None = None) -> pd.DataFrame:
     return table[~table.path.isin(copies)].reset_index(drop=True)
 
 
-def csfl_split(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Supervised federation (Table 4.4): a tenth for the server's test, the rest in halves of 80/10/10."""
+def csfl_split(table: pd.DataFrame, seed: int, tested: bool = True) -> pd.DataFrame:
+    """Supervised federation (Table 4.4): a tenth for the server's test, the rest in halves of 80/10/10.
+
+    In this and the other frameworks, `tested`: the server's test images are drawn, too; else they are held out already.
+    """
     table = table.reset_index(drop=True)
-    _assign(table, table.index, "client", (SERVER, *CLIENTS), (0.1, 0.45, 0.45), seed, "CSFL clients")
+    if tested:
+        _assign(table, table.index, "client", (SERVER, *CLIENTS), (0.1, 0.45, 0.45), seed, "CSFL clients")
+    else:
+        _assign(table, table.index, "client", CLIENTS, (1, 1), seed, "CSFL clients")
     table["split"] = "test"
     for client in CLIENTS:
         _assign(table, _of(table, client), "split", SPLITS, _TENTHS, seed, f"CSFL split of {client}")
     return _checked(table, CLIENTS)
 
 
-def gold_split(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+def gold_split(table: pd.DataFrame, seed: int, tested: bool = True) -> pd.DataFrame:
     """Pseudo-labels (Table 4.5): thirds. The server's is gold, 80/10/10; the clients' labels only serve reports."""
-    table = _thirds(table, seed)
+    table = _thirds(table, seed, tested)
     table.loc[table.client != SERVER, "split"] = "train"
     return _checked(table, (SERVER,))
 
 
-def fssfl_split(table: pd.DataFrame, seed: int) -> pd.DataFrame:
+def fssfl_split(table: pd.DataFrame, seed: int, tested: bool = True) -> pd.DataFrame:
     """FixMatch: the thirds of `gold_split`; a client keeps 20 % as test and knows the labels of 20 % of the rest.
 
     The new column `labelled` is false for the images whose label training must not see.
     """
-    table = _thirds(table, seed)
+    table = _thirds(table, seed, tested)
     table["labelled"] = True
     for client in CLIENTS:
         what = f"FSSFL split of {client}"
@@ -112,11 +118,13 @@ def distribution(table: pd.DataFrame) -> pd.DataFrame:
     return counts.reset_index(drop=True)
 
 
-def _thirds(table: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Three equal clients, one of them the server, whose images are divided 80/10/10."""
+def _thirds(table: pd.DataFrame, seed: int, tested: bool) -> pd.DataFrame:
+    """Three equal clients, one of them the server, whose images are divided 80/10/10, or 80/10 if none are `tested`."""
     table = table.reset_index(drop=True)
     _assign(table, table.index, "client", (*CLIENTS, SERVER), (1, 1, 1), seed, "thirds")
-    _assign(table, _of(table, SERVER), "split", SPLITS, _TENTHS, seed, "split of the server's gold images")
+    parts = len(SPLITS) if tested else SPLITS.index("test")
+    what = "split of the server's gold images"
+    _assign(table, _of(table, SERVER), "split", SPLITS[:parts], _TENTHS[:parts], seed, what)
     return table
 
 

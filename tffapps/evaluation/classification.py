@@ -48,9 +48,14 @@ def scores(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
         if 0 < positive.sum() < len(labels):
             areas.append((metrics.roc_auc_score(positive, column), metrics.average_precision_score(positive, column)))
     result["auroc"], result["auprc"] = np.mean(areas, axis=0) if areas else (np.nan, np.nan)
-    likelihood = probabilities[np.arange(len(labels)), labels]
-    result["loss"] = -np.log(np.clip(likelihood, SMALLEST_PROBABILITY, 1.0)).mean()
+    result["loss"] = losses(labels, probabilities).mean()
     return {name: float(result[name]) for name in SCORES}
+
+
+def losses(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """(n,) the cross-entropy of each example."""
+    likelihood = probabilities[np.arange(len(labels)), labels]
+    return -np.log(np.clip(likelihood, SMALLEST_PROBABILITY, 1.0))
 
 
 def confusion(labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[str]) -> pd.DataFrame:

@@ -8,11 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from tffapps.evaluation import identities, stored
+from tffapps.evaluation import classification, identities, stored
 from tffapps.evaluation.predictions import Predictions, TestImages
 
 Metrics = dict[str, float]
-PARTS = {"": stored.TEST, "val_": stored.VALIDATION}  # by the prefix of their metrics
+LOSS, VAL = "loss", "val_"
+VAL_LOSS = VAL + LOSS
+PARTS = {"": stored.TEST, VAL: stored.VALIDATION}  # by the prefix of their metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +62,7 @@ class PredictionEvaluator:
       metrics: names of those in the summary, which are NaN in a round in which predictions could not be had.
       classes: their names, in the order of the probabilities.
       headline: the one that is shown.
+      chosen_by: VAL_LOSS, where a round is chosen by the validation images; "": the last one stands for the run.
     """
 
     parts: Mapping[str, TestImages]
@@ -79,6 +82,9 @@ class PredictionEvaluator:
                 _warn_of_a_single_class(predictions)
             values = self.scores(predictions) if predictions else dict.fromkeys(self.metrics, float("nan"))
             metrics |= {prefix + name: value for name, value in values.items()}
+            metrics[prefix + LOSS] = _mean_loss(predictions) if predictions else float("nan")
+        if self.chosen_by:
+            metrics.setdefault(self.chosen_by, float("nan"))  # a site is away
         return metrics
 
     def predicted(self, trained: Trained) -> pd.DataFrame:
@@ -91,7 +97,13 @@ class PredictionEvaluator:
         )
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
-        return {metric: float(row[metric]) for metric in self.metrics}
+        chosen = {"round": int(row["round"])} if self.chosen_by else {}
+        return {**chosen, **{metric: float(row[metric]) for metric in self.metrics}}
+
+
+def _mean_loss(predictions: Predictions) -> float:
+    """By which rounds are chosen: of a score with steps, such as accuracy, several have the best."""
+    return float(classification.losses(predictions.labels, predictions.probabilities).mean())
 
 
 def rows_of(predictions: Predictions, classes: Sequence[str], judge: str = "") -> pd.DataFrame:

@@ -17,7 +17,20 @@ from typing import Any
 from models.names import HEADS
 from preprocessing.stain_settings import METHODS as SEPARATIONS
 from preprocessing.stain_settings import StainSettings
-from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, ClassBalance, Common, CutSettings, Flags, setting
+from tffapps import (
+    DEMO_NETWORK,
+    LAST,
+    MODEL,
+    MODEL_HELP,
+    VALIDATION,
+    Aggregation,
+    App,
+    ClassBalance,
+    Common,
+    CutSettings,
+    Flags,
+    setting,
+)
 from tffapps import METHODS as ALL_METHODS
 from tffapps.federated.method import SCHEDULES
 
@@ -266,4 +279,6 @@ APP = App(
     narrowed=(("side", "sides"),),
     not_across_sites={},
     networks=_networks,
+    divides=True,
+    selects=(LAST, VALIDATION),
 )  # fmt: skip

@@ -32,6 +32,7 @@ class Aligned:
     test: pd.DataFrame
     key: str  # changes with any image
     steps: tuple[Step, ...] = ()  # what was done to the test images, and has to be done to any other
+    val: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
 
 
 class Alignment(Protocol):
@@ -51,7 +52,7 @@ class Unaligned:
     settings = ()
 
     def of(self, fold: Fold, seed: int) -> Aligned:
-        return Aligned(_with_source(fold), fold.test, "")
+        return Aligned(_with_source(fold), fold.test, "", val=fold.val)
 
 
 class StainAlignment:
@@ -65,7 +66,7 @@ class StainAlignment:
         train = _with_source(fold)
         matrices = self._stain_models.of(fold).draw(_parts(fold, seed), seed)
         paths = self._placement.align(train, matrices)
-        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()))
+        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()), val=fold.val)
 
 
 class StyleAlignment:
@@ -90,7 +91,7 @@ class StyleAlignment:
             paths = _made(train.path, numbers.tolist(), transfer, settings, "style transfer")
             tables.append(train.assign(path=paths))
         key = _hash(f"{learned.key} {styles} {alpha} {parts.tolist()}".encode())
-        return Aligned(pd.concat(tables, ignore_index=True), fold.test, key)
+        return Aligned(pd.concat(tables, ignore_index=True), fold.test, key, val=fold.val)
 
 
 class AmplitudeAlignment:
@@ -109,9 +110,10 @@ class AmplitudeAlignment:
             key = _hash(mean.tobytes())
             return Aligned(
                 train.assign(path=_normalised(train.path, mean, key)),
-                fold.test.assign(path=_normalised(fold.test.path, mean, key), source=fold.test.path),
+                _normalised_rows(fold.test, mean, key),
                 key,
                 (AmplitudeStep(mean),),
+                _normalised_rows(fold.val, mean, key),
             )
         except ValueError as error:
             raise UserError(f"--sides amp-norm: {error}") from error
@@ -124,6 +126,10 @@ class AmplitudeAlignment:
         if mean is None:
             raise ValueError(f"no image of {client} can be read")
         return mean.value
+
+
+def _normalised_rows(rows: pd.DataFrame, mean: np.ndarray, key: str) -> pd.DataFrame:
+    return rows.assign(path=_normalised(rows.path, mean, key), source=rows.path) if len(rows) else rows
 
 
 def _normalised(paths: pd.Series, mean: np.ndarray, key: str) -> list[str]:

@@ -52,16 +52,16 @@ class StyleTransfer:
 
     def of(self, fold: Fold) -> Styles:
         """The decoder and the styles of a federation."""
-        if fold.name not in self._styles:
+        if fold.identity not in self._styles:
             weights = self._study.run(self._trial(fold)).weights()
             styles = [self._style(list(fold.of_client(client).path)) for client in fold.clients]
-            self._styles[fold.name] = Styles(self._encoder, self._decoder, weights, styles, self._alpha)
-        return self._styles[fold.name]
+            self._styles[fold.identity] = Styles(self._encoder, self._decoder, weights, styles, self._alpha)
+        return self._styles[fold.identity]
 
     def _trial(self, fold: Fold) -> Trial:
         return Trial(
-            labels={"method": "ccst-decoder", "seed": LEARNING_SEED, "fold": fold.name},
-            name=name_of("ccst-decoder", fold.name),
+            labels={"method": "ccst-decoder", "seed": LEARNING_SEED, **fold.labels},
+            name=name_of("ccst-decoder", fold.identity),
             method=FedAvg(optimizer="adam", learning_rate=self._settings.ccst_learning_rate),
             task=self._task,
             clients=lambda: [
@@ -72,7 +72,7 @@ class StyleTransfer:
             rounds=self._settings.ccst_rounds,
             evaluator=LossAlone(),
             settings=[self._settings],
-            data={"images": self._pool.key},
+            data={"images": fold.split.pool.key if fold.split else self._pool.key},
             size=len(fold.clients),
             min_clients=self._study.common.min_clients,
         )

@@ -7,7 +7,7 @@ from models import adain as networks
 from models import ddpm, stain_diffusion, vgg
 from preprocessing import adain, stain
 from preprocessing.stain_settings import StainSettings
-from tffapps import Common, Flags, Pool
+from tffapps import Common, Flags, Pool, Split
 from tffapps.data.made import stacks
 from tffapps.estimate import Cost, Steps, Work
 from tffapps.fedsda import (
@@ -31,7 +31,7 @@ _PATCHES = 32  # patches that are taken apart in a call
 
 def costs(flags: Flags, pool: Pool) -> list[Cost]:
     settings, sides, seeds = flags[ClassifierSettings], flags[FedsdaSettings].sides, len(flags[Common].seeds)
-    quality, folds = flags[QualitySettings], data.folds(pool, flags)
+    quality, folds = flags[QualitySettings], data.folds(Split("", pool), flags) * flags[Common].split_count
     training = inference = runs = 0
     for fold in folds:
         for side in sides:

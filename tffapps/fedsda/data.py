@@ -5,7 +5,7 @@ import pathlib
 
 import pandas as pd
 
-from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
+from tffapps import STANDIN, Common, Flags, Pool, Split, UserError, data_folder
 from tffapps.data import held_out, images, layouts, manifest, published, standin, tissue
 from tffapps.data.unreadable import readable
 from tffapps.fedsda import FedsdaSettings
@@ -30,6 +30,18 @@ class Fold:
     name: str
     train: pd.DataFrame
     test: pd.DataFrame
+    val: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    split: Split | None = None  # of the pool, that it is a part of
+
+    @property
+    def identity(self) -> str:
+        """Of all federations of a command."""
+        return f"{self.split.name} {self.name}".strip() if self.split else self.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Of its runs."""
+        return {"fold": self.name, **(self.split.labels if self.split else {})}
 
     @property
     def clients(self) -> list[str]:
@@ -45,17 +57,24 @@ class Fold:
         return self.train[self.train.client == client]
 
 
-def folds(pool: Pool, flags: Flags) -> list[Fold]:
-    """The whole federation and, if asked for, for each centre the federation of the others, tested on all of it."""
-    train, table = pool.part("train"), pool.table
-    federations = [Fold(FEDERATION, train, pool.part("test"))]
+def folds(split: Split, flags: Flags) -> list[Fold]:
+    """The whole federation and, if asked for, for each centre the federation of the others, tested on all of it.
+
+    On its test images alone where the pool was divided anew: each is tested once then.
+    """
+    train, val = split.pool.part("train"), split.pool.part("val")
+    table = split.pool.part("test") if split.name else split.pool.table
+    federations = [Fold(FEDERATION, train, split.pool.part("test"), val, split)]
     if flags[FedsdaSettings].leave_out:
         clients = federations[0].clients
         if len(clients) < 2:
             raise UserError("--leave-out: there is only one centre, and none would be left to train on")
         if FEDERATION in clients:
             raise UserError(f"--leave-out: a centre cannot be called {FEDERATION}, which is all of them; rename it")
-        federations += [Fold(name, train[train.client != name], table[table.client == name]) for name in clients]
+        federations += [
+            Fold(name, train[train.client != name], table[table.client == name], val[val.client != name], split)
+            for name in clients
+        ]
     for fold in federations:
         flags[Common].check_clients(len(fold.clients))
     return federations
@@ -104,7 +123,7 @@ def of_sites(sites: published.Sites) -> PatchPool:
 def look(flags: Flags) -> PatchPool:
     """What a run finds in --data, the federations tried; stains are not measured."""
     pool = load(flags)
-    folds(pool, flags)
+    folds(Split("", pool), flags)
     return pool
 
 

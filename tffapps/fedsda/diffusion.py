@@ -74,8 +74,8 @@ class StainModels:
         task = self._task(block, len(stains.sources))
         stain_diffusion.start(task.model, LEARNING_SEED)
         return Trial(
-            labels={"method": "stains", "seed": LEARNING_SEED, "fold": fold.name, "block": block, "epochs": epochs},
-            name=name_of("stains", block, f"{epochs}-epochs", fold.without),
+            labels={"method": "stains", "seed": LEARNING_SEED, **fold.labels, "block": block, "epochs": epochs},
+            name=name_of("stains", block, f"{epochs}-epochs", fold.labels.get("split", ""), fold.without),
             method=Denoising(
                 optimizer="adamw",
                 learning_rate=settings.diffusion_learning_rate,
@@ -105,9 +105,9 @@ class StainModels:
         return self._tasks[block, clients]
 
     def _measured(self, fold: Fold) -> FederationStains:
-        if fold.name not in self._stains:
-            self._stains[fold.name] = FederationStains.of(self._placement.sources(fold))
-        return self._stains[fold.name]
+        if fold.identity not in self._stains:
+            self._stains[fold.identity] = FederationStains.of(self._placement.sources(fold))
+        return self._stains[fold.identity]
 
 
 def _data(stains: FederationStains, settings: StainModelSettings, position: int, number: int) -> NoiselessData:

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import CLAIMS, REJECTED, SCORES, Section, Table
+from tffapps.report.section import CLAIMS, EVIDENCE, REJECTED, SCORES, Section, Table
 
 PAGE = Section(
     "fedsda",
@@ -28,6 +28,7 @@ PAGE = Section(
         Table("data.csv", "Who has how many patches", folded=True),
         Table("unmeasured.csv", "Patches that keep their look", folded=True, empty="all patches were restained"),
         REJECTED,
+        *EVIDENCE,
     ),
     (
         ("patches.png", "A patch of each centre under each alignment."),

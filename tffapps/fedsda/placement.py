@@ -44,9 +44,11 @@ class Placement(Protocol):
 class Here:
     """All patches are on this machine; the stains of those to train with are measured at once."""
 
-    def __init__(self, pool: PatchPool, settings: StainSettings) -> None:
+    def __init__(self, pool: PatchPool, settings: StainSettings, divided: bool = False) -> None:
+        """`divided`: there are other splits than the pool's own, and any patch is for training in one of them."""
         self.pool, self._settings = pool, settings
-        self.measured = stains.measure(list(pool.part("train").path), settings, pool.key, cache_folder())
+        measured = pool.table if divided else pool.part("train")
+        self.measured = stains.measure(list(measured.path), settings, pool.key, cache_folder())
 
     def announce(self, folder: pathlib.Path) -> None:
         self.pool.announce(folder)
@@ -123,17 +125,17 @@ class AtSites:
         return list(paths)
 
     def _measured(self, fold: Fold) -> list[SiteStains]:
-        if fold.name not in self._stains:
+        if fold.identity not in self._stains:
             requests = {site: self._request("fedsda/stains", fold.of_client(site)) for site in fold.clients}
             answers = self._engine.ask(requests)
             with understood("fedsda/stains"):
                 measured = [SiteStains.of(self._engine, site, requests[site], answers[site]) for site in requests]
-            self._stains[fold.name] = measured
+            self._stains[fold.identity] = measured
             for client, row in ((each.client, each.row) for each in measured):
                 if row["not_separated"]:
                     unmeasured = f"{row['patches'] - row['separated']} of {row['patches']} training patches"
                     print(f"{client}: {unmeasured} keep their stains ({row['not_separated']})", file=sys.stderr)
-        return self._stains[fold.name]
+        return self._stains[fold.identity]
 
     def _request(self, job: str, rows: pd.DataFrame, arrays: Mapping[str, np.ndarray] | None = None) -> Message:
         """About rows of one site."""

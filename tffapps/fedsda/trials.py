@@ -1,10 +1,14 @@
 """The work behind `tffapps.fedsda`: patches → stains → stain model → images of each side → classifiers → tables."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
 
 from tffapps import (
+    CHOSEN,
     METHODS,
+    VALIDATION,
     Aggregation,
     ClassBalance,
     Classifier,
@@ -16,13 +20,16 @@ from tffapps import (
     Pool,
     PredictionEvaluator,
     Predictions,
+    Split,
     Study,
     Trial,
     UserError,
     name_of,
     open_engine,
+    split_tables,
     with_earlier,
 )
+from tffapps.data import splits
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
 from tffapps.fedsda import (
@@ -59,29 +66,32 @@ def run(flags: Flags) -> None:
     common, folder = flags[Common], APP.folder(flags)
     separation = flags[SeparationSettings].of_patches()
     # What is here is read and measured before an engine is started; sites have looked at theirs.
-    here = None if common.across_sites else Here(data.look(flags), separation)
+    here = None if common.across_sites else Here(data.look(flags), separation, bool(common.splits))
     with open_engine(common.engine, common.certificates()) as engine:
         placement = here or AtSites(engine, separation)
         placement.announce(folder)
-        results = _results(Study(APP, flags, engine), placement)
-    earlier = with_earlier(APP, flags, results.records, placement.pool.key)
+        divided = splits.of(placement.pool, common)
+        results = _results(Study(APP, flags, engine), placement, divided)
+    earlier = with_earlier(APP, flags, results.records, [split.pool.key for split in divided])
     results = dataclasses.replace(results, records=[record for record in earlier if record["method"] in METHODS])
     tables.write_all(folder, results)
+    split_tables.write(folder, results.records, divided, METRICS, **results.what_ran)
     figures.draw_all(folder, results)
 
 
-def _results(study: Study, placement: Placement) -> Results:
-    flags, pool = study.flags, placement.pool
+def _results(study: Study, placement: Placement, divided: Sequence[Split]) -> Results:
+    """Beside the scores, what is said of stains and pictures is of the first split."""
+    flags, pool = study.flags, divided[0].pool
     sides = placement.sides(flags[FedsdaSettings].sides)
-    folds = data.folds(pool, flags)
-    whole = folds[0]
+    by_split = [data.folds(split, flags) for split in divided]
+    whole = by_split[0][0]
     stain_models = StainModels(study, placement)
     # All of these now, so that a missing file of weights is not found out after an hour.
     alignments = {side: _alignment(side, study, placement, stain_models) for side in sides}
     classifiers = Classifiers(study, pool, alignments)
     pictures = PictureEvaluator(flags[QualitySettings]) if len(sides) > 1 and not pool.at_sites else None
 
-    records = [study.run(trial) for fold in folds for trial in classifiers.trials(fold)]
+    records = [study.run(trial) for folds in by_split for fold in folds for trial in classifiers.trials(fold)]
     if not records:
         raise UserError("nothing to run: --pairs paper has other sides than none and fedsda for fedavg only")
     learned = stain_models.all(whole) if "fedsda" in sides else []
@@ -96,6 +106,7 @@ def _results(study: Study, placement: Placement) -> Results:
         stains=placement.matrices(whole) if learned else None,
         quality=pictures.measure(images, whole.clients) if pictures else None,
         what_ran={
+            "chosen": CHOSEN[study.common.select],
             "data": pool.name,
             "profile": flags.profile,
             "weights": classifiers.inputs.weights,
@@ -149,28 +160,27 @@ class Classifiers:
 
     def _trial(self, method: str, side: str, fold: Fold, aligned: Aligned, seed: int) -> Trial:
         training = {name: aligned.train[aligned.train.client == name] for name in fold.clients}
+        judged = pd.concat([aligned.test, aligned.val])
+        parts, chosen_by = self._classifier.judged(aligned.test, aligned.val, self._study.common.select)
+        chosen = {"chosen": VALIDATION} if chosen_by else {}
         return Trial(
-            labels={"method": method, "side": side, "fold": fold.name, "seed": seed},
-            name=name_of(method, side, f"seed{seed}", fold.without),
+            labels={"method": method, "side": side, **fold.labels, "seed": seed, **chosen},
+            name=name_of(method, side, fold.labels.get("split", ""), f"seed{seed}", fold.without),
             method=self._study.flags[METHODS[method]],
             task=self._classifier.task,
-            clients=lambda: self._classifier.clients(training, aligned.test, seed, self._settings.epochs),
+            clients=lambda: self._classifier.clients(training, judged, seed, self._settings.epochs),
             initial=self.inputs.initial(seed),
             rounds=self._settings.rounds,
             evaluator=PredictionEvaluator(
-                {"": self._classifier.test_images(aligned.test)},
-                _scores,
-                METRICS,
-                self._pool.classes,
-                headline="auroc",
+                parts, _scores, METRICS, self._pool.classes, headline="auroc", chosen_by=chosen_by
             ),
             settings=[self._settings, *self._classifier.balance_settings, *self._alignments[side].settings],
-            data={"images": self._pool.key, "made": aligned.key},
+            data={"images": fold.split.pool.key if fold.split else self._pool.key, "made": aligned.key},
             size=len(fold.clients),
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
-            bundle=self._classifier.recipe(training, aligned.steps),
+            bundle=self._classifier.recipe(training, aligned.val, aligned.steps),
             trained=subjects_in(aligned.train),
         )
 

@@ -17,8 +17,8 @@ from tffapps.measured_networks import classifiers, inputs_of, png_bytes, style_s
 
 def costs(flags: Flags, pool: Pool) -> list[Cost]:
     common, settings, studies = flags[Common], flags[FedStyleSettings], flags[FedStyleStudySettings]
-    cloaks, seeds = flags[FedStyleCloakSettings], len(common.seeds)
-    study_seeds = len(common.seeds[: studies.study_seeds or None])
+    cloaks, seeds = flags[FedStyleCloakSettings], len(common.seeds) * common.split_count
+    study_seeds = len(common.seeds[: studies.study_seeds or None]) * common.split_count
     federation = data.federation(pool, settings.artists).pool
     runs = [(method, federation, seeds) for method in common.methods]
     if "scalability" in studies.studies:

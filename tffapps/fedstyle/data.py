@@ -5,12 +5,13 @@ Across sites they are the public ones, the server's; `placement` adds the others
 
 import dataclasses
 import pathlib
+import zlib
 
 import numpy as np
 import pandas as pd
 
-from tffapps import STANDIN, Common, Flags, Pool, UserError, data_folder
-from tffapps.data import artists, layouts, made, manifest, painters, standin
+from tffapps import STANDIN, Common, Flags, Pool, Split, UserError, data_folder
+from tffapps.data import artists, layouts, made, manifest, painters, partition, splits, standin
 from tffapps.fedstyle import FedStyleSettings, FedStyleStandinSettings, FedStyleStudySettings
 
 SINGLE = "single"  # one artist, one client
@@ -57,6 +58,33 @@ def dealt(pool: Pool, count: int, kind: str, alpha: float, seed: int) -> Federat
     table = artists.heterogeneous(plain.pool.table, kind, plain.artists, alpha, seed)
     name = f"{kind} {alpha:g}" if kind == "dirichlet" else kind
     return Federation(name, with_table(pool, table), f"{kind} {alpha}")
+
+
+def divided(pool: Pool, common: Common) -> list[Split]:
+    """The splits that --splits asks for. What is not tested is shared out as `artists` does: a tenth of it is public.
+
+    A manifest's public pictures stay so, but for near-duplicates of those that are tested, which nobody trains on.
+    """
+    if not common.splits:
+        return [Split("", pool)]
+    return [Split(each.name, _shared_out(each)) for each in splits.of(pool, common, val=False)]
+
+
+def _shared_out(split: Split) -> Pool:
+    table = split.pool.table
+    if split.pool.given:
+        public = (table.client == artists.SERVER).to_numpy()
+        tested = set(table.subject[(table.split == "test") & ~public])
+        side = np.where(public, "public", table.split)
+        kept = ~(public & table.subject.isin(tested))
+        return splits.with_table(split.pool, table.assign(split=side)[kept])
+    rest = np.flatnonzero(table.split == "train")
+    own, seed = table.iloc[rest], zlib.crc32(split.name.encode())
+    shares = [1 - artists.PUBLIC, artists.PUBLIC]
+    part = partition.stratified(own.label.tolist(), shares, seed, groups=own.subject.tolist())
+    side = table.split.to_numpy(object, copy=True)
+    side[rest[part == 1]] = "public"
+    return splits.with_table(split.pool, table.assign(split=side))
 
 
 def load(flags: Flags) -> Pool:

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import CLAIMS, REJECTED, SCORES, Section, Table
+from tffapps.report.section import CLAIMS, EVIDENCE, REJECTED, SCORES, Section, Table
 
 PAGE = Section(
     "fedstyle",
@@ -22,6 +22,7 @@ PAGE = Section(
         Table("queries.csv", "Every test picture: where its artist came", folded=True),
         Table("data.csv", "Who has how many pictures", folded=True),
         REJECTED,
+        *EVIDENCE,
     ),
     (
         ("comparison.png", "Accuracy over rounds."),

@@ -1,11 +1,14 @@
 """Where the pictures are: all of them here, or those of the artists at their sites and the public ones here."""
 
+from __future__ import annotations
+
+import copy
 import dataclasses
 from typing import Protocol
 
 import pandas as pd
 
-from tffapps import Common, Flags, Pool, UserError
+from tffapps import Common, Flags, Pool, Split, UserError
 from tffapps.data import artists, manifest, published
 from tffapps.fedstyle import FedStyleCloakSettings, FedStyleSettings, FedStyleStudySettings, data
 from tffapps.fedstyle.cloaking import Cloaks
@@ -21,6 +24,7 @@ class Placement(Protocol):
     flags: Flags  # without what cannot be done there
     federation: Federation  # the comparison's
     cloaks: Cloaks | None  # where cloaking is studied
+    split: Split  # of the pool
 
 
 class Here:
@@ -28,10 +32,16 @@ class Here:
 
     def __init__(self, pool: Pool, flags: Flags) -> None:
         self.pool, self.flags = pool, flags
-        self.federation = _checked(pool, flags)
+        self.federation, self.split = _checked(pool, flags), Split("", pool)
         studied = "cloaking" in flags[FedStyleStudySettings].studies
         # Early: a missing file of weights is not found out last.
         self.cloaks = Cloaks(flags[FedStyleCloakSettings], flags[FedStyleSettings].size) if studied else None
+
+    def on(self, split: Split) -> Here:
+        """The same on a split of the pool."""
+        placed = copy.copy(self)
+        placed.pool, placed.split, placed.federation = split.pool, split, _checked(split.pool, self.flags)
+        return placed
 
 
 class AtSites:
@@ -43,7 +53,7 @@ class AtSites:
         pool = with_sites(server, sites)
         self.flags, notes = fitted(flags, len(pool.classes))
         self.pool = dataclasses.replace(pool, notes=(*pool.notes, *notes))
-        self.federation = _checked(self.pool, self.flags)
+        self.federation, self.split = _checked(self.pool, self.flags), Split("", self.pool)
 
 
 def _checked(pool: Pool, flags: Flags) -> Federation:

@@ -31,6 +31,7 @@ from tffapps import (
     engine_options,
     name_of,
     open_engine,
+    split_tables,
     stream,
     with_earlier,
 )
@@ -42,6 +43,7 @@ from tffapps.federated.embeddings import TrainingAndOnce
 from tffapps.fedstyle import (
     APP,
     COMPARISON,
+    METRICS,
     STUDIES,
     FedStylePublicSettings,
     FedStyleSettings,
@@ -74,17 +76,22 @@ def run(flags: Flags) -> None:
         placement: Placement = here or AtSites(local, flags, engine.sites)
         placement.pool.announce(folder)
         study = Study(APP, placement.flags, engine)
-        trials = Trials(study, placement)
-        records = [study.run(trials.of(case)) for case in cases.comparison(placement)]
-        model = trials.publish(records)
-        records += [study.run(trials.of(case)) for case in cases.studies(placement)]
+        trials, divided = Trials(study, placement), data.divided(placement.pool, common)
+        records, model = list[Record](), None
+        for number, split in enumerate(divided):
+            trials.placement = on_split = here.on(split) if here else placement
+            records += [study.run(trials.of(case)) for case in cases.comparison(on_split)]
+            if not number:  # the model of the first split is asked, and figures show its pictures
+                model, placement = trials.publish(records), on_split
+            records += [study.run(trials.of(case)) for case in cases.studies(on_split)]
     what_ran = {
         "data": placement.pool.name, "profile": flags.profile,
         "weights": trials.inputs(placement.federation.artists).weights, "model": flags[FedStyleSettings].model,
     }  # fmt: skip
     answers = asked.of_test_pictures(global_model.load(model), placement.federation) if model and here else None
-    records = with_earlier(APP, placement.flags, records, placement.pool.key)
+    records = with_earlier(APP, placement.flags, records, [split.pool.key for split in divided])
     tables.write_all(folder, placement.federation, records, flags[FedStyleSettings].last_rounds, answers, what_ran)
+    split_tables.write(folder, records, divided, METRICS, **what_ran)
     figures.draw_all(folder, placement.federation, records, answers, what_ran)
 
 
@@ -119,7 +126,8 @@ class Trials:
     """
 
     def __init__(self, study: Study, placement: Placement) -> None:
-        self._study, self._placement, self._flags = study, placement, placement.flags
+        self._study, self._flags = study, placement.flags
+        self.placement = placement  # that trials are made for
         self._settings = placement.flags[FedStyleSettings]
         # Cloaked pictures are PNG.
         self._formats = tuple(name for name in images.FORMATS if name in (*placement.pool.formats, "png"))
@@ -135,9 +143,12 @@ class Trials:
         return Trial(
             labels={
                 "study": case.study, "variant": case.variant, "method": case.method, "artists": federation.artists,
-                "clients": len(federation.pool.clients), "seed": case.seed,
+                "clients": len(federation.pool.clients), "seed": case.seed, **self.placement.split.labels,
             },
-            name=name_of(case.study, case.variant, case.method, f"{federation.artists}artists", f"seed{case.seed}"),
+            name=name_of(
+                case.study, case.variant, case.method, f"{federation.artists}artists", self.placement.split.name,
+                f"seed{case.seed}",
+            ),
             method=dataclasses.replace(self._flags[role.method], **case.changes),
             task=self._task(inputs, role),
             clients=lambda: self._clients(role, feed, rows, case.seed),
@@ -145,7 +156,7 @@ class Trials:
             rounds=settings.rounds,
             evaluator=self._evaluator(role, feed),
             settings=[settings, *role.settings(self._flags), *case.prepared],
-            data={"images": self._placement.pool.key, "federation": federation.key},
+            data={"images": self.placement.pool.key, "federation": federation.key},
             size=len(rows),
             aggregation=Aggregation() if role.alone else self._flags[Aggregation],
             min_clients=1 if role.alone else self._study.common.min_clients,
@@ -185,7 +196,7 @@ class Trials:
         return None
 
     def _save(self, record: Record) -> None:
-        federation, role = self._placement.federation, ROLES["fedstyle"]
+        federation, role = self.placement.federation, ROLES["fedstyle"]
         inputs = self.inputs(federation.artists)
         inputs.initial(record["seed"])  # of a frozen base, which the rounds do not train
         inputs.model.set_weights(record.weights())

@@ -15,7 +15,7 @@ from typing import Any
 
 from models.names import GENERATORS
 from preprocessing.pix2pix_settings import PRECISIONS
-from tffapps import Aggregation, App, FedAvg, setting
+from tffapps import VALIDATION, Aggregation, App, FedAvg, setting
 
 METHODS = ("separate", "centralised", "fedavg", "fedtransfer", "repeated")
 METRICS = ("map", "mvi", "ari")
@@ -142,4 +142,5 @@ APP = App(
     methods=METHODS,
     narrowed=(("precision", "generator_precision"),),
     not_across_sites={"centralised": "no site has all the micrographs"},
+    selects=(VALIDATION,),
 )  # fmt: skip

@@ -138,12 +138,14 @@ class Trials:
     def _trial(self, cohort: Cohort, tiles: Tiles, seed: int) -> Trial:
         method, site, made = cohort.method, cohort.site, cohort.made
         precision = made.precision if made else ""
-        fold = f"fold{tiles.fold}" if len(self.folds) > 1 else ""
+        fold, split = "", dict[str, str]()
+        if len(self.folds) > 1:
+            fold, split = f"fold{tiles.fold}", {"split": f"r0f{tiles.fold}"}
         name = name_of(method, "" if site == FEDERATION else site, precision, fold, f"seed{seed}")
         separate, together = self._flags[SeparateSettings], self._flags[TogetherSettings]
         alone = method == "separate"
         return Trial(
-            labels={"method": method, "site": site, "precision": precision, "seed": seed, "fold": tiles.fold},
+            labels={"method": method, "site": site, "precision": precision, "seed": seed, "fold": tiles.fold, **split},
             name=name,
             method=self._flags[FedAvg],
             task=self._task,

@@ -20,8 +20,11 @@ from models.names import HEADS
 from preprocessing.style_settings import INITS, OPTIMIZERS
 from tffapps import (
     DEMO_NETWORK,
+    LAST,
     MODEL,
     MODEL_HELP,
+    OF_PAPER,
+    VALIDATION,
     Aggregation,
     App,
     ClassBalance,
@@ -101,7 +104,7 @@ class SharingSettings:
 class GramSettings:
     """What styles are measured of, and with which VGG."""
 
-    select: str = setting("diverse", "which images a client's styles are of", choices=("diverse", "random"))
+    style_images: str = setting("diverse", "which images a client's styles are of", choices=("diverse", "random"))
     vgg_weights: str = setting(  # their hash is in the key of what depends on them
         "random", "of VGG-19: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
     )
@@ -226,4 +229,6 @@ APP = App(
     narrowed=(("rare", "rare"), ("augmentation", "augmentations")),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
+    divides=True,
+    selects=(LAST, VALIDATION, OF_PAPER),
 )  # fmt: skip

@@ -47,7 +47,7 @@ def costs(flags: Flags, pool: Pool) -> list[Cost]:
             if method in methods:
                 count(together.rounds * together.epochs, together.rounds, images)
         made += more if "fnst" in methods else 0
-    seeds = len(common.seeds)
+    seeds = len(common.seeds) * common.split_count
     found = classifiers(
         inputs_of(flags, len(pool.classes)), training=seeds * training, inference=seeds * inference, runs=seeds * runs,
         images=len(pool.table) + seeds * made,

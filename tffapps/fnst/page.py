@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import CLAIMS, REJECTED, SCORES, TRACE, Section, Table
+from tffapps.report.section import CLAIMS, EVIDENCE, REJECTED, SCORES, TRACE, Section, Table
 
 PAGE = Section(
     "fnst",
@@ -24,6 +24,7 @@ PAGE = Section(
         Table("exchange.csv", "Every file that crossed the server", folded=True),
         Table("data.csv", "Who has how many images", folded=True),
         REJECTED,
+        *EVIDENCE,
     ),
     (
         ("styled.png", "Content, style, result."),

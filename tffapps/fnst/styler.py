@@ -64,7 +64,7 @@ class Styler:
     def style_images(self, rows: pd.DataFrame, styles: int, seed: int) -> np.ndarray:
         """Those of these images that stand for their class."""
         images = self.read(rows.path)
-        return images[choose(self.encoder, images, styles, self.grams.select, seed)]
+        return images[choose(self.encoder, images, styles, self.grams.style_images, seed)]
 
     def load(self, file: pathlib.Path) -> gram_files.Grams:
         """A file that was received, checked."""

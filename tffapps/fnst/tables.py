@@ -32,7 +32,7 @@ class Findings:
     pool: Pool
     federation: Pool  # of the first seed and the first number of rare images
     records: Sequence[Record]
-    made: Mapping[tuple[str, int], Made]  # by augmentation and seed
+    made: Mapping[tuple[str, str, int], Made]  # by split, augmentation and seed
     attacked: Attacked | None
     what_ran: Mapping[str, str]  # data, profile, weights, model, vgg
 
@@ -65,7 +65,15 @@ def write_all(folder: pathlib.Path, findings: Findings) -> None:
 
 
 def entries_of(records: Sequence[Record]) -> list[Entry]:
-    return [record.entry(rare=record["rare"] or None, made=record["made"] or None) for record in records]
+    """A row is of one augmentation; how many images are made may differ from split to split, and it says the most."""
+    made: dict[tuple[Any, ...], int] = {}
+    for record in records:
+        made[_setting(record)] = max(record["made"], made.get(_setting(record), 0))
+    return [record.entry(rare=record["rare"] or None, made=made[_setting(record)] or None) for record in records]
+
+
+def _setting(record: Record) -> tuple[Any, ...]:
+    return tuple(record[label] for label in ("method", "site", "rare", "augmentation"))
 
 
 def scores_of(entries: Sequence[Entry]) -> pd.DataFrame:
@@ -126,11 +134,11 @@ def f1_per_class(records: Sequence[Record], classes: Sequence[str]) -> pd.DataFr
     return over_seeds(pd.concat(parts, ignore_index=True), keys, ["macro_f1", *columns]).astype({"rare": "Int64"})
 
 
-def exchange(made: Mapping[tuple[str, int], Made]) -> pd.DataFrame:
+def exchange(made: Mapping[tuple[str, str, int], Made]) -> pd.DataFrame:
     """What crossed the server before the federations: one row for each file."""
     rows = [
-        {"augmentation": name, "seed": seed, **delivery._asdict()}
-        for (name, seed), images in made.items()
+        {**({"split": split} if split else {}), "augmentation": name, "seed": seed, **delivery._asdict()}
+        for (split, name, seed), images in made.items()
         for delivery in images.deliveries
     ]
     return pd.DataFrame(rows).drop(columns="file") if rows else pd.DataFrame()

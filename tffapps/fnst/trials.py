@@ -7,6 +7,8 @@ from typing import Any
 import pandas as pd
 
 from tffapps import (
+    CHOSEN,
+    OF_PAPER,
     Aggregation,
     ClassBalance,
     Classifier,
@@ -19,13 +21,16 @@ from tffapps import (
     Pool,
     PredictionEvaluator,
     Predictions,
+    Split,
     Study,
     Trial,
     UserError,
     name_of,
     open_engine,
+    split_tables,
     with_earlier,
 )
+from tffapps.data import splits
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
 from tffapps.fnst import (
@@ -52,6 +57,7 @@ from tffapps.fnst.placement import placed
 from tffapps.fnst.styler import Styler
 
 ALL_DATA, FEDERATION = "all data", "federation"
+_AREA_LOST = "area_lost"  # 1 - AUROC of the test images: the paper takes the round where it is lowest
 
 
 def run(flags: Flags) -> None:
@@ -70,24 +76,28 @@ def run(flags: Flags) -> None:
     with open_engine(common.engine, common.certificates()) as engine:
         pool = local or data.of_sites(engine.sites)
         pool.announce(folder)
-        first = data.shared_out(pool, sharing.rare[0], common.seeds[0])
+        divided = splits.of(pool, common)
+        first = data.shared_out(divided[0].pool, sharing.rare[0], common.seeds[0])
         common.check_clients(len(first.clients))
         study = Study(APP, flags, engine)
         trials = Trials(study, pool, Exchange(placed(styler, engine)) if styler else None)
-        played = [study.run(trial) for trial in trials.all(augmentations)]
-    records = with_earlier(APP, flags, played, pool.key)
+        played = [study.run(trial) for split in divided for trial in trials.all(split, augmentations)]
+    records = with_earlier(APP, flags, played, [split.pool.key for split in divided])
     what_ran = {
+        "chosen": {**CHOSEN, OF_PAPER: "highest test AUC, as the paper does: it flatters"}[common.select],
         "data": pool.name, "profile": flags.profile, "weights": trials.inputs.weights,
         "model": flags[FnstSettings].model, "vgg": styler.described() if styler else "",
     }  # fmt: skip
     attacked = attack(styler, first, flags[AttackSettings]) if styler and attacks else None
     findings = tables.Findings(pool, first, records, trials.made, attacked, what_ran)
     tables.write_all(folder, findings)
+    split_tables.write(folder, records, divided, METRICS, **what_ran)
     figures.draw_all(folder, findings)
     if styler and trials.made and not pool.at_sites:
         shown, seed = augmentations[0], common.seeds[0]
-        federation = data.shared_out(pool, data.rare_of(pool, shown), seed)
-        figures.styled(folder / "styled.png", styler, federation, trials.made[shown.name, seed], shown, seed)
+        federation = data.shared_out(divided[0].pool, data.rare_of(pool, shown), seed)
+        made = trials.made[divided[0].name, shown.name, seed]
+        figures.styled(folder / "styled.png", styler, federation, made, shown, seed)
 
 
 def _for_sites(flags: Flags) -> Flags:
@@ -121,11 +131,14 @@ class Trials:
             study, pool, network, batch=settings.batch, made=True, balance=study.flags[ClassBalance]
         )
         self.inputs = self._classifier.inputs
+        self._split = Split("", pool)  # that trials are made for
         self._evaluators: dict[int, PredictionEvaluator] = {}  # by seed, where each seed has features of its own
-        self.made: dict[tuple[str, int], Made] = {}  # augmentation and seed → what clients made
+        self.made: dict[tuple[str, str, int], Made] = {}  # split, augmentation and seed → what clients made
 
-    def all(self, augmentations: Sequence[Augmentation]) -> Iterator[Trial]:
+    def all(self, split: Split, augmentations: Sequence[Augmentation]) -> Iterator[Trial]:
         """Every method on every seed and every setting that it knows; `separate` is a trial for each client."""
+        self._split, self._pool = split, split.pool
+        self._evaluators.clear()
         methods = self._study.common.methods
         amounts = (AS_GIVEN,) if self._pool.given else self._flags[SharingSettings].rare
         for seed in self._study.common.seeds:
@@ -149,7 +162,7 @@ class Trials:
         if method == "fnst":
             assert self._exchange is not None
             made = self._exchange.make(federation, augmentation, seed)
-            self.made[augmentation.name, seed] = made
+            self.made[self._split.name, augmentation.name, seed] = made
             more, made_key = made.table, {"made": made.key, "vgg": self._exchange.placement.styler.sha256}
         else:
             more = repeated(federation, augmentation)
@@ -171,34 +184,37 @@ class Trials:
         if made_key:
             settings += [self._flags[GramSettings], self._flags[TransferSettings]]
         setting = labels["augmentation"] or (f"rare{labels['rare']}" if labels["rare"] else "")
-
+        evaluator, judged = self._evaluator(seed), self._pool.table[self._pool.table.split != "train"]
+        chosen = {"chosen": self._study.common.select} if evaluator.chosen_by else {}
         return Trial(
-            labels=labels,
-            name=name_of(labels["method"], labels["site"] if alone else "", setting, f"seed{seed}"),
+            labels={**labels, **self._split.labels, **chosen},
+            name=name_of(labels["method"], labels["site"] if alone else "", setting, self._split.name, f"seed{seed}"),
             method=self._flags[FedAvg],
             task=self._classifier.task,
-            clients=lambda: self._classifier.clients(training, self._pool.part("test"), seed, schedule.epochs),
+            clients=lambda: self._classifier.clients(training, judged, seed, schedule.epochs),
             initial=self.inputs.initial(seed),
             rounds=schedule.rounds,
-            evaluator=self._evaluator(seed),
+            evaluator=evaluator,
             settings=[*settings, *self._classifier.balance_settings],
             data={"images": self._pool.key, **(made_key or {})},
             size=len(training),
             aggregation=Aggregation() if alone else self._flags[Aggregation],
             min_clients=1 if alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
-            bundle=self._classifier.recipe(training),
+            bundle=self._classifier.recipe(training, self._pool.part("val")),
             trained=_trained(training),
         )
 
     def _evaluator(self, seed: int) -> PredictionEvaluator:
         key = seed if self.inputs.on_features else 0
         if key not in self._evaluators:
-            tested = self._classifier.test_images(self._pool.part("test"))
+            select = self._study.common.select
+            parts, chosen_by = self._classifier.judged(self._pool.part("test"), self._pool.part("val"), select)
             metrics = (*METRICS, *(f"f1_{label}" for label in self._pool.classes))
             self._evaluators[key] = PredictionEvaluator(
-                {"": tested}, self._scores, metrics, self._pool.classes, headline="macro_f1"
-            )
+                parts, self._scores, metrics, self._pool.classes, headline="macro_f1",
+                chosen_by=_AREA_LOST if select == OF_PAPER else chosen_by,
+            )  # fmt: skip
         return self._evaluators[key]
 
     def _scores(self, predictions: Predictions) -> Metrics:
@@ -207,6 +223,7 @@ class Trials:
         by_class = classification.per_class(labels, probabilities, self._pool.classes).f1
         return {
             **{metric: scores[metric] for metric in METRICS},
+            **({_AREA_LOST: 1 - scores["auroc"]} if self._study.common.select == OF_PAPER else {}),
             **{f"f1_{label}": float(value) for label, value in by_class.items()},
         }
 

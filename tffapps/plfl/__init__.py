@@ -181,4 +181,5 @@ APP = App(
     not_across_sites={},
     server_has_data=True,
     networks=_networks,
+    divides=True,
 )  # fmt: skip

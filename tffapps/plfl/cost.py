@@ -41,6 +41,7 @@ def costs(flags: Flags, pool: Pool) -> list[Cost]:
     spoilt = len(poison.poison) * len(common.seeds[: poison.poison_seeds or None])
     runs = {method: len(common.seeds) + (spoilt if method in poisoning.KINDS else 0) for method in methods}
     by_run = {method: passes(method, division.split(pool, SPLITS[method], common.seeds[0]), flags) for method in runs}
+    runs = {method: count * common.split_count for method, count in runs.items()}
     found = []
     for model in flags[PlflNetwork].models:
         inputs = inputs_of(network_of(model, flags), flags, len(pool.classes), ("png",))

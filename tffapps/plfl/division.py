@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tffapps import Pool, UserError
-from tffapps.data import oai, partition
+from tffapps import Common, Pool, Split, UserError
+from tffapps.data import oai, partition, splits
 from tffapps.data.manifest import SPLITS, natural_key
 
 _DRAWN = {"csfl": oai.csfl_split, "plfl": oai.gold_split, "fssfl": oai.fssfl_split}
@@ -18,9 +18,33 @@ def clients(pool: Pool) -> tuple[str, ...]:
     return named_clients(pool.table) if pool.given else oai.CLIENTS
 
 
-def split(pool: Pool, kind: str, seed: int) -> pd.DataFrame:
-    """The pool's table, client and split of every image as a framework of this kind has them."""
-    return _as_given(pool.table, kind, seed) if pool.given else _DRAWN[kind](pool.table, seed)
+def split(pool: Pool, kind: str, seed: int, held_out: bool = False) -> pd.DataFrame:
+    """The pool's table, client and split of every image as a framework of this kind has them.
+
+    `held_out`: the test images of the pool are the server's, under every framework and seed, and all others are divided
+    as the thesis does.
+    """
+    if pool.given:
+        return _as_given(pool.table, kind, seed)
+    if not held_out:
+        return _DRAWN[kind](pool.table, seed)
+    tested = pool.part("test").assign(client=oai.SERVER)
+    drawn = _DRAWN[kind](pool.table[pool.table.split != "test"], seed, tested=False)
+    if "labelled" in drawn:
+        tested["labelled"] = True
+    return pd.concat([drawn, tested], ignore_index=True)
+
+
+def splits_of(pool: Pool, common: Common, methods: Sequence[str], classes: Sequence[str]) -> list[Split]:
+    """The divisions that --splits asks for; of what a manifest gives the server and the clients, it keeps who has what.
+
+    Validation images are drawn with the server's others, but where the manifest says which are the server's.
+    """
+    found = splits.of(pool, common, val=pool.given)
+    if pool.given and found[0].name:
+        for each in found:
+            check(each.pool.table, classes, methods, f"--splits, {each.name}")
+    return found
 
 
 def is_given(table: pd.DataFrame) -> bool:

@@ -10,6 +10,7 @@ from preprocessing.knee import KneeSettings, decode, encode, steps
 from preprocessing.knee_strip import strip
 from tffapps import Canvas, Pool, Record, curves, replacing
 from tffapps.plfl import AFTER_GOLD, MAIN_METRICS, division
+from tffapps.plfl.tables import start
 
 
 def draw_all(
@@ -40,7 +41,7 @@ def knee_steps(path: pathlib.Path, pool: Pool, contrast: str) -> None:
 
 def _by_round(records: Sequence[Record]) -> pd.DataFrame:
     """The server's scores over rounds; what begins with the gold model begins at its score, in round 0."""
-    gold = {(record["model"], record["seed"]): record.rounds for record in records if record["method"] == "gold"}
+    gold = {start(record): record.rounds for record in records if record["method"] == "gold"}
     several = len({record["model"] for record in records}) > 1
     parts = []
     for record in records:
@@ -49,7 +50,7 @@ def _by_round(records: Sequence[Record]) -> pd.DataFrame:
             continue
         table = record.rounds
         if method in AFTER_GOLD:
-            table = pd.concat([gold[model, seed].assign(round=0), table])
+            table = pd.concat([gold[start(record)].assign(round=0), table])
         name = f"{method} {model}" if several else method
         parts.append(table[["round", *MAIN_METRICS]].assign(name=name, seed=seed))
     return pd.concat(parts) if parts else pd.DataFrame(columns=["round", *MAIN_METRICS, "name", "seed"])

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import CLAIMS, COSTS, REJECTED, SCORES, TRACE, Section, Table
+from tffapps.report.section import CLAIMS, COSTS, EVIDENCE, REJECTED, SCORES, TRACE, Section, Table
 
 PAGE = Section(
     "plfl",
@@ -14,7 +14,8 @@ PAGE = Section(
             "comparison.csv",
             "Frameworks",
             "The server's test images at the end; gold is the server's own training before any round. CSFL's server "
-            "has other test images than the rest, so its rows compare with the others only roughly.",
+            "has other test images than the rest, so its rows compare with the others only roughly: --splits gives "
+            "all of them the same.",
             SCORES,
         ),
         Table(
@@ -33,6 +34,7 @@ PAGE = Section(
         Table("models.csv", "Parameters of the networks", folded=True),
         Table("splits.csv", "Who has how many images", folded=True),
         REJECTED,
+        *EVIDENCE,
     ),
     (
         ("accuracy.png", "Accuracy at the server over rounds."),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps import Pool, Record, over_seeds
+from tffapps import Pool, Record, Split, over_seeds
 from tffapps.data import oai
 from tffapps.evaluation import classification, evidence
 from tffapps.evaluation.evidence import Entry
@@ -18,7 +18,9 @@ from tffapps.plfl.claims import CLAIMS
 KAPPA = kappa()  # grades have an order
 
 
-def all_of(records: Sequence[Record], pool: Pool, seeds: Sequence[int], own: bool) -> dict[str, pd.DataFrame]:
+def all_of(
+    records: Sequence[Record], pool: Pool, divided: Sequence[Split], seeds: Sequence[int], own: bool
+) -> dict[str, pd.DataFrame]:
     """Every table by its name; those of which there is nothing to say are empty.
 
     `own`: the images are the thesis's, so that its values may stand beside ours.
@@ -34,7 +36,7 @@ def all_of(records: Sequence[Record], pool: Pool, seeds: Sequence[int], own: boo
         "best": best(scores),
         "pseudo_labels": _shown(pseudo_labels(clean, pool.classes, division.clients(pool)), own),
         "times": _shown(times(clean), own),
-        "splits": _shown(splits(pool, kinds, seeds), own),
+        "splits": _shown(pd.concat([splits(each, kinds, seeds) for each in divided]), own),
         "confusion": confusion(clean, pool.classes),
         "poisoning": poisoning_table(entries),
     }
@@ -134,11 +136,11 @@ def _every_client(record: Record, clients: Sequence[str]) -> list[dict[Any, Any]
 def times(records: Sequence[Record]) -> pd.DataFrame:
     """Minutes of a run: all of its rounds, and training alone. plfl and plfl+ include the server's first training."""
     rows = []
-    gold = {(record["model"], record["seed"]): record.rounds for record in records if record["method"] == "gold"}
+    gold = {start(record): record.rounds for record in records if record["method"] == "gold"}
     for record in records:
         rounds = record.rounds
         if record["method"] in AFTER_GOLD:
-            first = gold.get((record["model"], record["seed"]))
+            first = gold.get(start(record))
             if first is None:  # of an earlier command, and cannot be read
                 continue
             rounds = pd.concat([rounds, first])
@@ -151,21 +153,23 @@ def times(records: Sequence[Record]) -> pd.DataFrame:
     return table.assign(paper_minutes=[paper.MINUTES.get(key) for key in keys])
 
 
-def splits(pool: Pool, kinds: Sequence[str], seeds: Sequence[int]) -> pd.DataFrame:
+def splits(divided: Split, kinds: Sequence[str], seeds: Sequence[int]) -> pd.DataFrame:
     """Tables 4.4 and 4.5: images by framework, site, part and class, for each seed."""
-    tables = []
+    tables, pool = [], divided.pool
+    fold = {"fold": divided.name} if divided.name else {}
     for kind in kinds:
         for seed in seeds:
-            parts = oai.distribution(division.split(pool, kind, seed))
+            parts = oai.distribution(division.split(pool, kind, seed, held_out=bool(divided.name)))
             parts = parts.rename(columns={"client": "site", "split": "part"})
             counts = [*pool.classes, "images"]
             whole = parts.groupby("site", sort=False)[counts].sum().reset_index().assign(part="all")
             as_in_thesis = len(pool.classes) == 3 and not pool.given
             for code, label in enumerate(pool.classes if as_in_thesis else ()):
                 whole[f"paper_{label}"] = [paper.SPLITS[kind, site][code] for site in whole.site]
-            tables.append(pd.concat([parts, whole]).assign(split=kind, seed=seed))
+            tables.append(pd.concat([parts, whole]).assign(split=kind, **fold, seed=seed))
     table = pd.concat(tables, ignore_index=True)
-    return table[["split", "seed", *(name for name in table.columns if name not in ("split", "seed"))]]
+    first = ["split", *fold, "seed"]
+    return table[[*first, *(name for name in table.columns if name not in first)]]
 
 
 def confusion(records: Sequence[Record], classes: list[str]) -> pd.DataFrame:
@@ -196,6 +200,11 @@ def poisoning_table(entries: Sequence[Entry]) -> pd.DataFrame:
     both = [entry for entry in told if entry.labels["seed"] in seeds]  # the same with and without poison
     by = ["framework", "model", "what", "share"]
     return evidence.table(both, by, MAIN_METRICS).sort_values([*by[:2], "share"]) if both else pd.DataFrame()
+
+
+def start(record: Record) -> tuple[str, str, int]:
+    """What tells apart the gold runs that others begin with."""
+    return record["model"], record.labels.get("split", ""), record["seed"]
 
 
 def _labels(record: Record) -> dict[str, Any]:

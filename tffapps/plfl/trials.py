@@ -18,12 +18,14 @@ from tffapps import (
     PredictionEvaluator,
     Predictions,
     Record,
+    Split,
     Study,
     TestImages,
     Trial,
     key_of,
     name_of,
     open_engine,
+    split_tables,
     with_earlier,
     write_table,
 )
@@ -66,18 +68,20 @@ def run(flags: Flags) -> None:
         pool = placement.pool(engine.sites)
         pool.announce(folder)
         common.check_clients(len(division.clients(pool)))
+        divided = division.splits_of(pool, common, common.methods, pool.classes)
         study = Study(APP, flags, engine)
         for model in flags[PlflNetwork].models:
             trials = Trials(study, pool, placement, model)
-            records += [study.run(trial) for trial in trials.all()]
+            records += [study.run(trial) for split in divided for trial in trials.all(split)]
             weights.append(trials.inputs.weights)
-    records = with_earlier(APP, flags, records, pool.key)
+    records = with_earlier(APP, flags, records, [split.pool.key for split in divided])
     what_ran = {"data": pool.name, "profile": flags.profile, "weights": weights[0]}
     own = flags.profile == PAPER and is_own(pool, APP.name)
-    made = tables.all_of(records, pool, common.seeds, own)
+    made = tables.all_of(records, pool, divided, common.seeds, own)
     for name, table in made.items():
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
+    split_tables.write(folder, records, divided, METRICS, **what_ran)
     shapes = [Shape.of(network_of(model, flags), len(pool.classes)) for model in flags[PlflNetwork].models]
     parameters.write(folder, shapes, flags.fresh)
     figures.draw_all(folder, records, pool, made, f"{pool.name}, {weights[0]}")
@@ -92,15 +96,16 @@ class Trials:
 
     def __init__(self, study: Study, pool: Pool, placement: Placement, model: str) -> None:
         self._study, self._flags, self._pool, self._model = study, study.flags, pool, model
-        self._poison = placement.poison
+        self._poison, self._split = placement.poison, Split("", pool)  # that trials are made for
         # What the poisoner ruins becomes PNG.
         formats = tuple(name for name in images.FORMATS if name in pool.formats or (name == "png" and self._poison))
         network = network_of(model, self._flags)
         self.inputs = inputs_of(network, self._flags, len(pool.classes), formats, placement.whole)
         self._frameworks = Frameworks(self.inputs, pool, self._flags)
 
-    def all(self) -> Iterator[Trial]:
+    def all(self, split: Split) -> Iterator[Trial]:
         """Each is to be played before the next is asked for: stored features are of the weights loaded last."""
+        self._split = split
         common = self._flags[Common]
         methods = list(common.methods)
         if set(AFTER_GOLD) & set(methods) and "gold" not in methods:
@@ -118,7 +123,8 @@ class Trials:
         """A framework; with a `share`, that much of the first client's training data is spoilt."""
         common, target = self._flags[Common], self._flags[TargetSettings].target_accuracy
         initial = self._initial(method, seed)
-        table = division.split(self._pool, SPLITS[method], seed)
+        split = self._split
+        table = division.split(split.pool, SPLITS[method], seed, held_out=bool(split.name))
         federation = self._frameworks.of(method, table, seed)
         several = len(federation.clients) > 1
 
@@ -129,8 +135,8 @@ class Trials:
             return self._frameworks.of(method, trained, seed).clients
 
         return Trial(
-            labels={"method": method, "model": self._model, "seed": seed, "poison": share},
-            name=name_of(method, self._model, f"seed{seed}", f"poison{share:g}" if share else ""),
+            labels={"method": method, "model": self._model, "seed": seed, "poison": share, **split.labels},
+            name=name_of(method, self._model, split.name, f"seed{seed}", f"poison{share:g}" if share else ""),
             method=federation.method,
             task=federation.task,
             clients=clients,
@@ -138,7 +144,7 @@ class Trials:
             rounds=federation.rounds,
             evaluator=self._evaluator(method, table),
             settings=[self._flags[PlflImages], self._flags[PlflNetwork], *federation.settings],
-            data={"images": self._pool.key},
+            data={"images": split.pool.key},
             size=len(federation.clients),
             aggregation=self._flags[Aggregation] if several else Aggregation(),
             min_clients=1 if method == "gold" else common.min_clients,

@@ -45,6 +45,12 @@ CLAIMS = Table(
 )
 REJECTED = Table("rejected.csv", "Images left out", folded=True, empty="no image was left out")
 
+EVIDENCE = (  # of every system that divides images anew, or tunes
+    Table("by_split.csv", "Scores by split", "One row a run.", TRACE, folded=True, flag="--splits"),
+    Table("split_sizes.csv", "Images of each split", folded=True, flag="--splits"),
+    Table("tuning.csv", "Settings tried on validation images", kind=TRACE, folded=True, flag="--tune"),
+)
+
 BENCHMARKS = Section(
     "benchmarks",
     "Speed and memory",
