@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from models.assembled import assemble
 from models.flattened import flattened
+from tffapps.__main__ import main
 from tffapps.use import gradcam, occlusion
 from tffapps.use.explain import METHODS, explain
 
@@ -153,3 +155,14 @@ def test_a_model_inside_a_model_is_written_out():
 def test_what_is_refused(wrong, said):
     with pytest.raises(ValueError, match=said):
         wrong()
+
+
+def test_predict_draws_sheets(kept_bundle, pictures, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG")
+    given = [*pictures[:2], str(tmp_path / "broken.png")]
+    assert main(["predict", str(kept_bundle), *given, "-o", str(out), "--explain", "occlusion"]) == 1  # one is broken
+    assert f"sheets: {tmp_path / 'out-occlusion.png'}" in capsys.readouterr().err
+    assert cv2.imread(str(tmp_path / "out-occlusion.png")) is not None
+    assert main(["predict", str(kept_bundle), "x.svs", "--slides", "--explain", "gradcam"]) == 2
+    assert "--explain: not with --slides" in capsys.readouterr().err
