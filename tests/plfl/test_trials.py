@@ -5,7 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from tffapps import cli
+from tffapps import Split, cli
 from tffapps.data import knees, oai
 from tffapps.data.pool import Pool
 from tffapps.plfl import APP, METHODS, PoisonSettings, trials
@@ -112,7 +112,7 @@ def test_seed_model_and_share_tell_runs_apart(pool):
 
 def test_plfl_begins_with_the_gold_model(pool):
     found = trials_of(pool, "--methods=csfl,plfl", "--poison=")
-    order = [(trial.labels["method"], trial.initial.weights is GOLD) for trial in found.all()]
+    order = [(trial.labels["method"], trial.initial.weights is GOLD) for trial in found.all(Split("", pool))]
     assert order == [("gold", False), ("csfl", False), ("plfl", True)]
     gold, spoilt = found.trial("gold", 0), found.trial("plfl", 0, 1.0)
     assert spoilt.initial.identity == {"gold": key_of(gold.key())}  # the server's data is not spoilt
