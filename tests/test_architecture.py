@@ -46,6 +46,12 @@ def test_a_lower_layer_imports_no_higher_one(layer):
     assert broken(lambda each: unit(each.importer) == layer and unit(each.imported) not in allowed) == []
 
 
+def test_bundles_are_used_without_what_trains():
+    """A bundle is read on machines that have no training data and run no rounds."""
+    above = {"study", "training", "inputs", "classifier", "site", *OWN_SYSTEMS}
+    assert broken(lambda each: unit(each.importer) == "use" and unit(each.imported) in above) == []
+
+
 def test_a_system_is_imported_by_itself_alone():
     """Not by another, and not by what they share: that asks `tffapps.systems`."""
     rule = lambda each: unit(each.imported) in OWN_SYSTEMS and unit(each.importer) != unit(each.imported)  # noqa: E731

@@ -5,13 +5,18 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import types
 
 import cv2
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
 from tffapps.errors import UserError
+from tffapps.evaluation import stored
+from tffapps.evaluation.evaluator import PredictionEvaluator, Trained
+from tffapps.evaluation.predictions import TestImages
 from tffapps.inputs import Inputs
 from tffapps.network import CutSettings, Network
 
@@ -99,6 +104,39 @@ def test_views_of_stored_features(paths, tmp_path):
     assert [len(np.unique(dark[:, image], axis=0)) for image in range(len(paths))] == [3] * len(paths)
     assert not inputs.augments("training") and inputs.augments("darker")
     assert sorted(tmp_path.rglob("*.f16")) == sorted(stored)
+
+
+def test_stored_predictions_are_the_whole_networks_on_the_pixels(tmp_path, monkeypatch):
+    """Training above a cut sees activations in half precision; what is stored in the end must not show it."""
+    monkeypatch.setenv("TFFAPPS_HOME", str(tmp_path))
+    paths = [str(tmp_path / f"{number}.png") for number in range(5)]
+    for number, path in enumerate(paths):  # the later, the brighter
+        image = np.random.default_rng(0).integers(0, 50 * (number + 1), (SIDE, SIDE, 3), dtype=np.uint8)
+        cv2.imwrite(path, image)
+    network = dataclasses.replace(TINY, cut_settings=CutSettings("block1_pool"))
+    inputs = inputs_of(tmp_path / "features", network)
+    rng = np.random.default_rng(1)
+    # Not the initial ones; the biases keep answers apart, where half precision would show.
+    trained = [value * rng.uniform(0.5, 1.5, value.shape).astype(np.float32) for value in inputs.model.get_weights()]
+    trained[-1] = np.array([-4, 4], np.float32)
+    rows = pd.DataFrame({"path": paths, "client": "a"})
+    codes = np.arange(len(paths)) % 2
+    tested = TestImages(
+        types.SimpleNamespace(sites={}), inputs.model, inputs.spec, rows,
+        lambda part: inputs.batches(list(part.path), codes, batch=2, shuffle=False),
+        exact=lambda part: inputs.exact(list(part.path), codes, batch=2),
+    )  # fmt: skip
+    evaluator = PredictionEvaluator({"": tested}, lambda predictions: {}, (), ["no", "yes"])
+    after = Trained(trained, None, 1, True, lambda position: None)
+    stored.write(tmp_path, {stored.LAST: evaluator.predicted(after)})
+    found = stored.read_classifier(tmp_path)
+    inputs.model.set_weights(trained)  # the whole network has them too
+    pixels = seen(inputs_of(tmp_path, network, whole=True), paths, "plain")[0]
+    whole = inputs.network(pixels, training=False).numpy()
+    np.testing.assert_allclose(found.probabilities, whole, atol=1e-6)
+    assert found.labels.tolist() == codes.tolist() and np.ptp(whole[:, 0]) > 0.01
+    halved = tested.predict(trained, last=True).probabilities
+    assert np.abs(halved - whole).max() > 3e-6  # else this test could not fail
 
 
 def test_features_that_somebody_removed_are_made_anew(paths, tmp_path):

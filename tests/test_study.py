@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.conftest import dataset
+from tests.evaluation import made
 from tffapps import systems
 from tffapps.app import App, Common
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
+from tffapps.evaluation import evidence, stored
+from tffapps.evaluation.metrics import NAMED
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
@@ -20,7 +24,7 @@ from tffapps.federated.fedprox import FedProx
 from tffapps.federated.fpl import FPL
 from tffapps.runs import key_of
 from tffapps.settings import Flags, Setting, key_values, setting, settings_of
-from tffapps.study import Initial, Study, Trial
+from tffapps.study import TRAINED, Initial, Study, Trial
 
 APP = App("toy", "tests.toy", "", "", (Aggregation, FedAvg), {"smoke": {}}, ("fedavg",))
 OWNERS = sorted({(app.name, owner) for app in systems.every() for owner in (Common, *app.settings)}, key=str)
@@ -55,6 +59,9 @@ class Constant:
     def evaluate(self, trained):
         self.asked += 1
         return {"accuracy": float(np.sum(trained.weights[0]))}
+
+    def predicted(self, trained):
+        return pd.DataFrame()
 
     def summary(self, row, weights):
         return {"accuracy": row["accuracy"], "weights": len(weights())}
@@ -109,7 +116,8 @@ def test_a_trial_is_played_once_and_found_again(toy, tmp_path):
         record = first.run(toy(evaluator=evaluator))
         assert evaluator.asked == 2 and first.run(toy(evaluator=evaluator)) is record
         assert record["method"] == "fedavg" and record.rounds["round"].tolist() == [1, 2]
-        assert record.summary == {"accuracy": record.rounds.accuracy.iloc[-1], "weights": len(record.weights())}
+        said = {"accuracy": record.rounds.accuracy.iloc[-1], "weights": len(record.weights()), TRAINED: 0}
+        assert record.summary == said and not (record.folder / stored.FILE).exists()
         again = study(tmp_path, engine)
         found = again.run(toy(evaluator=evaluator))
         assert evaluator.asked == 2 and not again._rounds  # neither trained nor built
@@ -137,12 +145,21 @@ def test_the_weights_that_validation_chose_stand_for_a_run(toy, tmp_path):
             self.seen = [*getattr(self, "seen", []), trained.weights]
             return {"loss": [3.0, 1.0, float("nan"), 2.0][self.asked - 1]}
 
+        def predicted(self, trained):
+            number = next(n for n, seen in enumerate(self.seen, 1) if np.array_equal(seen[0], trained.weights[0]))
+            return made.hits(number, 10, ["no", "yes"])  # as many as the round that the weights are of
+
         def summary(self, row, weights):
             return {"round": int(row["round"]), "same": bool(np.array_equal(weights()[0], self.seen[1][0]))}
 
     with open_engine("in-process") as engine:
-        record = study(tmp_path, engine).run(toy(evaluator=Falling(), rounds=4))
-    assert record.summary == {"round": 2, "same": True}
+        record = study(tmp_path, engine).run(toy(evaluator=Falling(), rounds=4, trained=12))
+    assert record.summary == {"round": 2, "same": True, TRAINED: 12}
+    for model, right in ((stored.LAST, 0.4), (stored.CHOSEN, 0.2)):
+        run = evidence.classifier_entry({"seed": 0}, record.folder, model=model).run
+        assert NAMED["accuracy"](run.labels, run.probabilities) == pytest.approx(right)
+    assert record.entry(site="x").labels == {"method": "fedavg", "seed": 0, "site": "x"}
+    assert record.entry().run.train_subjects == 12
 
 
 def test_a_round_knows_the_number_of_clients_where_its_method_counts_them(toy, tmp_path, monkeypatch):

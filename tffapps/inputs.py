@@ -8,6 +8,7 @@ network runs. Of plain images, if `held_bytes` allows, what the rounds see is re
 networks reading files takes longer than training. Rows, order and values are the same.
 """
 
+import functools
 import hashlib
 import json
 import math
@@ -21,7 +22,6 @@ import tensorflow as tf
 
 from models import own, weights
 from models.assembled import assemble
-from models.embedding import embedding_of
 from tffapps.data import features, images, pipeline
 from tffapps.engine import Engine
 from tffapps.errors import UserError
@@ -29,13 +29,13 @@ from tffapps.evaluation import classification
 from tffapps.network import Network
 from tffapps.study import Initial
 from tffapps.use.bundle import Preprocess
-from tffapps.use.network import CLASSIFIER, Description
+from tffapps.use.network import CLASSIFIER, Description, Parts, pooled
 from tffapps.use.recipe import Halves, Looks, Recipe, Weights
 from tffapps.use.steps import Step
 
 Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> image
 PLAIN, TRAINING = "plain", "training"
-_EMBEDDED = 32  # images a batch
+_LOOKED_AT = 32  # images a batch, for a bundle
 _HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
 
 
@@ -137,7 +137,7 @@ class Inputs:
             return None
         values = {"model": chosen.name, "head": chosen.chosen_head, "cut": chosen.cut, "norm": chosen.norm}
         network = Description(CLASSIFIER, values, (height, width, chosen.channels), len(classes))
-        looks = Looks(self._embeddings, self._probabilities, list(training), list(validation), list(validation_labels))
+        looks = Looks(self._located, self._probabilities, list(training), list(validation), list(validation_labels))
         preprocess = Preprocess((height, width), chosen.channels, tuple(steps))
         return Recipe(network, tuple(classes), preprocess, self._halves, data, self.weights, looks)
 
@@ -146,14 +146,23 @@ class Inputs:
         base = self._network.base
         return Halves([] if base is None else base.get_weights(), self._network.above.get_weights())
 
-    def _embeddings(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
+    def _located(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
+        batches = self.batches(paths, np.zeros(len(paths), np.int32), batch=_LOOKED_AT, shuffle=False)
+        if self.on_features:  # they are what crosses the cut
+            return np.concatenate([pooled(features).numpy() for features, _ in batches])
         self.model.set_weights(weights)
-        batches = self.batches(paths, np.zeros(len(paths), np.int32), batch=_EMBEDDED, shuffle=False)
-        return classification.predict(embedding_of(self.model), batches)[1]
+        return np.concatenate([self._locate(pixels)[0].numpy() for pixels, _ in batches])
+
+    @functools.cached_property
+    def _locate(self) -> Any:
+        located = Parts(self.network, self._network.base, self._network.above).located()
+        return tf.function(lambda x: located(x, training=False), input_signature=self.spec[:1])
 
     def _probabilities(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
         self.model.set_weights(weights)
-        return classification.predict(self.model, self.exact(paths, np.zeros(len(paths), np.int32), batch=_EMBEDDED))[1]
+        return classification.predict(self.model, self.exact(paths, np.zeros(len(paths), np.int32), batch=_LOOKED_AT))[
+            1
+        ]
 
     def batches(
         self,

@@ -49,9 +49,9 @@ def with_paper(
 def write_table(path: pathlib.Path, table: pd.DataFrame, **what_ran: str) -> None:
     """Writes a CSV whose last columns say what ran: data, profile, weights, …"""
     with replacing(path) as file:
-        table.assign(**what_ran).map(_as_text).to_csv(file, index=False, float_format="%.6g")
+        table.assign(**what_ran).map(as_text).to_csv(file, index=False, float_format="%.6g")
 
 
-def _as_text(cell: Any) -> Any:
+def as_text(cell: Any) -> Any:
     """Of text that a spreadsheet would take for a formula, text: names come from other people's files."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) and cell != "-" else cell

@@ -9,6 +9,7 @@
                           kept as long as a checkpoint may need it. Instead of a client, "best": the best weights
         predictions.csv   one row an image, of the models that the run ends with (`evaluation.stored`)
         finished.json     there when the run is complete; of the checkpoints only the last is left then
+        bundle/           the trained model for use elsewhere (`tffapps.use`), of a run that trains one
 
 A row, and what clients keep, is written before the checkpoint of its round. On reopening, the newest checkpoint that
 is readable with all that belongs to it says where to go on, and what is later is dropped, so a run that was killed ends
@@ -107,7 +108,9 @@ class Run:
         self._thin(1)
 
     def summary(self) -> dict[str, Any]:
-        return self._object("finished.json")
+        path, content = self.folder / "finished.json", self._object("finished.json")
+        self._verify(path, content)
+        return {name: value for name, value in content.items() if name not in (FILES, CHECKSUM)}
 
     def settings(self) -> dict[str, Any]:
         """Its key, and what is written down beside it."""
@@ -121,8 +124,7 @@ class Run:
             content = None
         if not isinstance(content, dict):
             raise _damaged(path)
-        self._verify(path, content)
-        return {name: value for name, value in content.items() if name not in (FILES, CHECKSUM)}
+        return content
 
     def _verify(self, path: pathlib.Path, content: dict[str, Any]) -> None:
         """A UserError names the first record that is not as it was when the run ended."""

@@ -32,7 +32,6 @@ def pictures(tmp_path_factory) -> list[str]:
 
 @pytest.fixture(scope="session")
 def recipe(pictures):
-    from models.embedding import embedding_of
     from tffapps.data import images
     from tffapps.use.bundle import Preprocess
     from tffapps.use.network import CLASSIFIER, Description
@@ -50,7 +49,7 @@ def recipe(pictures):
         network, CLASSES, Preprocess((SIDE, SIDE), 3),
         lambda weights: Halves(parts.base.get_weights(), list(weights)), "drawn", "random, frozen up to block1_pool",
         Looks(
-            lambda weights, paths: embedding_of(parts.whole)(batch(weights, paths)).numpy(),
+            lambda weights, paths: parts.located()(batch(weights, paths))[0].numpy(),
             lambda weights, paths: parts.whole(batch(weights, paths)).numpy(),
             pictures[:24], pictures[24:], [number % 3 for number in range(24)],
         ),

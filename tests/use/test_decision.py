@@ -37,6 +37,13 @@ def test_too_few_images_fit_nothing():
     assert fitted.calibrated(probabilities) is probabilities and "not calibrated" in fitted.told
 
 
+def test_a_model_that_is_right_is_not_made_surer():
+    labels, probabilities = of([0.7] * 50, [True] * 50)
+    fitted = Decision.fit(labels, probabilities)
+    assert fitted.temperature == 1 and fitted.images == 50
+    np.testing.assert_allclose(fitted.calibrated(probabilities), probabilities)
+
+
 def test_an_over_confident_model_is_cooled_down():
     rng = np.random.default_rng(0)
     labels, probabilities = of([0.99] * 200, rng.random(200) < 0.7)

@@ -25,6 +25,7 @@ SUFFIX = {"keras": ".keras", "savedmodel": "", "tflite": ".tflite", "onnx": ".on
 MISSING = any(importlib.util.find_spec(name) is None for name in formats._EXTRA)
 EXTRA = pytest.mark.skipif(MISSING, reason="requirements-export.txt is not installed")
 EVERY = [pytest.param(name, marks=EXTRA) if name == "onnx" else name for name in FORMATS]
+SLOW = pytest.param("tflite", marks=pytest.mark.slow)  # converting takes seconds
 RNG = np.random.default_rng(0)
 
 
@@ -48,7 +49,7 @@ def difference(model, name: str, folder: pathlib.Path, images: int, temperature:
     return float(np.abs(found - wanted).max())
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", [SLOW if name == "tflite" else name for name in EVERY])
 def test_a_bundle(name, kept_bundle, pictures, here, capfd):
     """One with group normalisation and a temperature: as `predict` answers, from pixels as decoders give them."""
     out = f"network{SUFFIX[name]}"

@@ -162,7 +162,8 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone else self._common.min_clients,
             reestimate=flags[CutSettings].reestimate,
-            bundle=classifier.recipe(training, split.pool.part("val")),
+            # Of a personal method clients use their own models.
+            bundle=None if _is_personal(method) else classifier.recipe(training, split.pool.part("val")),
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
 

@@ -52,7 +52,7 @@ def _pairs(paths: tuple[str, ...], cache: str) -> list[tuple[int, int]]:
     return near_duplicates.pairs(paths, Path(cache))
 
 
-def sentence(table: pd.DataFrame, groups: Sequence[str]) -> str:
+def sentence(table: pd.DataFrame, groups: Sequence[str] | np.ndarray) -> str:
     """How many images have near-duplicates, and which splits of the data's own those straddle."""
     found = pd.DataFrame({"group": list(groups), "split": table.split.to_numpy()})
     size = found.groupby("group")["split"].transform("size")

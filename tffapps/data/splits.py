@@ -71,7 +71,13 @@ def of(pool: Pool, common: Common, *, val: bool = True) -> list[Split]:
 
 
 def divided(
-    pool: Pool, together: Sequence[str], *, folds: int, repeats: int = 1, val_share: float = 0.2, kind: str = "subject"
+    pool: Pool,
+    together: Sequence[str] | np.ndarray,
+    *,
+    folds: int,
+    repeats: int = 1,
+    val_share: float = 0.2,
+    kind: str = "subject",
 ) -> list[Split]:
     """Cross-validations of a pool, one after the other.
 

@@ -5,7 +5,7 @@
     base-<key>.npz         weights of what was frozen, where something was; many bundles may share one file
     last.npz               weights of what was trained, after the last round
     chosen.npz             the same after the round that validation chose, where one was chosen
-    novelty-<model>.npz    where the embeddings of training images lie, for a classifier whose images were here
+    novelty-<model>.npz    where training images lie, for a classifier whose images were here
     amplitude.npz          where images are prepared with it
 
     bundle = load(Path("bundle"))
@@ -91,6 +91,10 @@ class Bundle:
 
     def model(self, which: str = "") -> tf.keras.Model:
         """The whole network with its weights: float32 images in [0, 1] to probabilities. `which`: "last", "chosen"."""
+        return self.parts(which).whole
+
+    def parts(self, which: str = "") -> Parts:
+        """The same, taken apart where it was cut."""
         which = self.named(which)
         parts = self._built()
         for half, model in parts.halves():
@@ -99,7 +103,7 @@ class Bundle:
             shapes = {each: tuple(variable.shape) for each, variable in zip(names, model.weights)}
             found = arrays.read(self.folder, name, shapes)
             model.set_weights([found[each] for each in names])
-        return parts.whole
+        return parts
 
     def novelty(self, which: str = "") -> Novelty | None:
         """What tells unlike images from those of its training; None where it was not measured."""

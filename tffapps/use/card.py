@@ -131,7 +131,7 @@ def _trust(bundle: Bundle, about: About) -> Iterator[str | Table]:
         "training images, which seem nearer than new ones would"
     )  # fmt: skip
     yield (
-        f"An image is called unlike the training images where its embedding is farther from those of {count} of them "
+        f"An image is called unlike the training images where its features are farther from those of {count} of them "
         f"than nearly all of {held_back} {whose}."
     )
 

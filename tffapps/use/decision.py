@@ -1,7 +1,8 @@
 """When a classifier's answer is to be believed: a temperature, and the confidence below which it is called unsure.
 
-Both are fitted on validation predictions, never on test images. The threshold is the lowest confidence from which on
-RIGHT of the answers were right there; a model that never is has no sure answer.
+Both are fitted on validation predictions, never on test images. A temperature only makes a model less sure: that it was
+right on a few validation images, perhaps taken beside those it was trained on, is no ground to be surer. The threshold
+is the lowest confidence from which on RIGHT of the answers were right there; a model that never is has no sure answer.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Decision:
         """Of validation labels (n,) and probabilities (n, classes)."""
         if len(labels) < LEAST:
             return cls()
-        temperature = calibration.fit_temperature(labels, probabilities)
+        temperature = max(1.0, calibration.fit_temperature(labels, probabilities))
         calibrated = calibration.with_temperature(probabilities, temperature)
         return cls(temperature, _threshold(labels, calibrated), len(labels))
 

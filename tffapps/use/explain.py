@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tffapps.use import EXPLANATIONS
+
 if TYPE_CHECKING:
     import tensorflow as tf
-
-METHODS = ("gradcam", "occlusion")
 
 
 def explain(model: tf.keras.Model, images: np.ndarray, class_indices: Sequence[int], method: str) -> np.ndarray:
@@ -22,10 +22,10 @@ def explain(model: tf.keras.Model, images: np.ndarray, class_indices: Sequence[i
       model: a functional classifier, image → probabilities.
       images: float32 (n, height, width, channels), as the model takes them.
       class_indices: the class of each image to be explained.
-      method: one of METHODS.
+      method: one of EXPLANATIONS.
     """
-    if method not in METHODS:
-        raise ValueError(f"explanation {method}: unknown; choose one of {', '.join(METHODS)}")
+    if method not in EXPLANATIONS:
+        raise ValueError(f"explanation {method}: unknown; choose one of {', '.join(EXPLANATIONS)}")
     if len(model.output_shape) != 2:
         raise ValueError(f"model {model.name}: its output {model.output_shape} is not one probability a class")
     if len(class_indices) != len(images):

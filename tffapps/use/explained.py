@@ -21,7 +21,7 @@ class Sheets:
     """`add` batches of images with their answers, then `finish`. `paths` are the files that are there by then."""
 
     def __init__(self, predictor: Predictor, method: str, path: Path, *, calibrated: bool = True) -> None:
-        """`method` is one of `explain.METHODS`; `path` is the first sheet's, the others get a number."""
+        """`method` is one of EXPLANATIONS; `path` is the first sheet's, the others get a number."""
         self._predictor, self._method, self._path, self._calibrated = predictor, method, path, calibrated
         self._images: list[np.ndarray] = []
         self._answers: list[sheet.Answer] = []

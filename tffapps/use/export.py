@@ -94,7 +94,7 @@ def made_images(bundle: Bundle, seed: int = 0) -> np.ndarray:
         coarse = generator.random((-(-height // grain), -(-width // grain), channels), np.float32)
         found.append(np.kron(coarse, np.ones((grain, grain, 1), np.float32))[:height, :width])
     down, right = np.linspace(0, 1, height)[:, None, None], np.linspace(0, 1, width)[None, :, None]
-    found += [np.broadcast_to(value, (height, width, channels)) for value in (0.0, 1.0, down, right)]
+    found += [np.broadcast_to(value, (height, width, channels)) for value in (0 * down, 0 * down + 1, down, right)]
     return np.stack(found).astype(np.float32)
 
 

@@ -64,7 +64,7 @@ class Fields:
 
     def number(self, name: str, least: float, most: float) -> float:
         value = self._values.get(name)
-        if type(value) not in (int, float) or not least <= value <= most:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
             self.refuse(name, f"a number from {least:g} to {most:g}")
         return float(value)
 

@@ -20,7 +20,7 @@ from tffapps.files import replacing
 
 SUMS = "SHA256SUMS"
 MAX_BYTES = 2**30  # of one file; the largest network here has 0.3 GiB
-_MAX_SUMS = 2**16
+_MAX_SUMS, _MOST_FILES = 2**16, 32
 _LINE = re.compile(r"([0-9a-f]{64})  ([a-z0-9][a-z0-9._-]{0,63})")
 _BLOCK = 2**20
 
@@ -58,6 +58,8 @@ class Folder:
                     f"{self.path / SUMS}: {shown(repr(line))} is not the hash of a file of the bundle; fetch it again"
                 )
             sums[found[2]] = found[1]
+        if len(sums) > _MOST_FILES:
+            raise UserError(f"{self.path / SUMS}: {len(sums)} files, at most {_MOST_FILES} are read; fetch it again")
         return sums
 
     def _checked(self, name: str, keep: bool) -> bytes:

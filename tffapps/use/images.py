@@ -15,14 +15,16 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from preprocessing import formats, headers
+from preprocessing.suffixes import SUFFIXES
 from tffapps.data import images
-from tffapps.data.folders import SUFFIXES
 from tffapps.data.manifest import natural_key
 from tffapps.data.unreadable import find_unreadable
 from tffapps.errors import Rejected, UserError
 from tffapps.use.bundle import Preprocess
 
 BATCH = 32
+_DECODED = (headers.PNG, headers.JPEG, headers.BMP)  # by the pipeline itself; other formats become PNG first
 
 
 def listed(given: Sequence[Path]) -> list[str]:
@@ -41,7 +43,7 @@ def listed(given: Sequence[Path]) -> list[str]:
 
 
 def _in_folder(folder: Path) -> list[str]:
-    inside = [str(path) for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
+    inside = [str(path) for path in folder.rglob("*") if path.is_file() and formats.is_image(path)]
     if not inside:
         raise UserError(f"{folder}: no images ({', '.join(SUFFIXES)}) in it")
     return sorted(inside, key=natural_key)
@@ -105,7 +107,9 @@ class Reader:
         """The one place where a file is read: as PNG, JPEG or BMP, prepared. Of what cannot be used, nothing."""
         name = os.fsdecode(path)
         try:
-            return self._preprocess(Path(name).read_bytes())
+            kind = formats.header(name).kind  # first: an image may be larger than memory
+            contents = Path(name).read_bytes()
+            return self._preprocess(contents if kind in _DECODED else formats.to_png(contents))
         except Rejected as rejected:
             self._reasons[name] = str(rejected)
         except OSError as error:

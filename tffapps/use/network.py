@@ -29,6 +29,19 @@ class Parts:
     base: tf.keras.Model | None  # what was frozen; None where nothing was
     trained: tf.keras.Model
 
+    def located(self) -> tf.keras.Model:
+        """Of a classifier: image → (where it lies among others, probabilities).
+
+        That is the mean over the feature map that crosses the cut, which no training has narrowed down to the classes;
+        where nothing was frozen, the embedding.
+        """
+        import tensorflow as tf
+
+        from models.embedding import embedding_of
+
+        vector = pooled(self.base.output) if self.base is not None else embedding_of(self.whole).output
+        return tf.keras.Model(self.whole.input, [vector, self.whole.output])
+
     def halves(self) -> Iterable[tuple[str, tf.keras.Model]]:
         return [*([("base", self.base)] if self.base is not None else []), ("trained", self.trained)]
 
@@ -85,6 +98,13 @@ class Description:
         chosen = {name: value for name, value in self.values.items() if name != "model"}
         assembled = assemble(self.values["model"], input_shape=self.shape, classes=self.classes, **chosen)
         return Parts(assembled.whole, assembled.base, assembled.above)
+
+
+def pooled(features: Any) -> Any:
+    """(n, c) of a feature map (n, height, width, c), or of vectors."""
+    import tensorflow as tf
+
+    return tf.reduce_mean(features, axis=[1, 2]) if features.shape.rank == 4 else features
 
 
 def names_of(count: int) -> Sequence[str]:

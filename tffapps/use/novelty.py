@@ -1,9 +1,9 @@
-"""Is an image unlike those that a model was trained on? Its distance from them in the space of embeddings.
+"""Is an image unlike those that a model was trained on? Its distance from them in a network's space of features.
 
-Embeddings of training images are taken for normally distributed: their mean, the directions in which they vary most,
-and one variance for all others (probabilistic PCA, Tipping and Bishop, 1999). The Mahalanobis distance is divided by
-the one that few of the images held back for it exceed: above 1 an image is unlike. It tells another kind of image, not
-a wrong answer, and an image may be like the others in this space and yet be none.
+What the network makes of training images (`Parts.located`) is taken for normally distributed: a mean, the directions in
+which they vary most, and one variance for all others (probabilistic PCA, Tipping and Bishop, 1999). The Mahalanobis
+distance is divided by the one that few of the images held back for it exceed: above 1 an image is unlike. It tells
+another kind of image, not a wrong answer, and an image may be like the others in this space and yet be none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALLEST = 1e-6  # variance, of the mean one: a direction in which nothing vari
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Novelty:
-    """Where the embeddings (d,) of training images lie."""
+    """Where the features (d,) of training images lie."""
 
     mean: np.ndarray  # (d,)
     directions: np.ndarray  # (k, d), orthonormal
@@ -34,9 +34,9 @@ class Novelty:
     unit: np.ndarray  # (), the distance that is called 1
 
     @classmethod
-    def fit(cls, embeddings: np.ndarray, held_back: np.ndarray) -> Novelty:
-        """Of embeddings (n, d) of training images, and of others (m, d) that the unit is taken from."""
-        values = np.asarray(embeddings, np.float64)
+    def fit(cls, features: np.ndarray, held_back: np.ndarray) -> Novelty:
+        """Of features (n, d) of training images, and of others (m, d) that the unit is taken from."""
+        values = np.asarray(features, np.float64)
         mean = values.mean(axis=0)
         centred = values - mean
         _, singular, directions = np.linalg.svd(centred, full_matrices=False)
@@ -50,9 +50,9 @@ class Novelty:
         unit = np.quantile(fitted.distances(held_back), 1 - FEW, method="higher")
         return dataclasses.replace(fitted, unit=np.array(max(float(unit), floor) * _ROUNDING))
 
-    def distances(self, embeddings: np.ndarray) -> np.ndarray:
-        """(n,) of embeddings (n, d); above 1: unlike the training images."""
-        centred = np.asarray(embeddings, np.float64) - self.mean
+    def distances(self, features: np.ndarray) -> np.ndarray:
+        """(n,) of features (n, d); above 1: unlike the training images."""
+        centred = np.asarray(features, np.float64) - self.mean
         along = centred @ self.directions.T
         beside = np.maximum((centred**2).sum(axis=1) - (along**2).sum(axis=1), 0)
         return np.sqrt((along**2 / self.variances).sum(axis=1) + beside / self.rest) / self.unit

@@ -10,10 +10,10 @@ from typing import IO, Any
 import numpy as np
 import tensorflow as tf
 
-from models.embedding import embedding_size, with_embedding
 from tffapps.errors import UserError
 from tffapps.evaluation.classification import check_finite
 from tffapps.evaluation.stored import PREFIX
+from tffapps.results import as_text
 from tffapps.use.bundle import NOT_A_DEVICE, Bundle
 from tffapps.use.decision import Decision
 from tffapps.use.images import BATCH, Reader
@@ -50,13 +50,13 @@ class Predictor:
         self.decision: Decision = (
             decision if unsure_below is None else dataclasses.replace(decision, unsure_below=unsure_below)
         )
-        model, self._novelty = bundle.model(which), bundle.novelty(which)
-        if self._novelty is not None and len(self._novelty.mean) != embedding_size(model):
+        parts, self._novelty = bundle.parts(which), bundle.novelty(which)
+        located = parts.located()
+        if self._novelty is not None and len(self._novelty.mean) != located.output_shape[0][-1]:
             raise UserError(f"{bundle.path}: novelty-{which}.npz is another network's; fetch the bundle again")
-        self.model = model
-        both = with_embedding(model)
+        self.model = parts.whole
         shape = (None, *bundle.preprocess.size, bundle.preprocess.channels)
-        self._run: Any = tf.function(lambda x: both(x, training=False), input_signature=[tf.TensorSpec(shape)])
+        self._run: Any = tf.function(lambda x: located(x, training=False), input_signature=[tf.TensorSpec(shape)])
 
     def of_files(
         self, paths: Sequence[str], batch: int = BATCH, watch: Callable[[np.ndarray, list[Answer]], None] | None = None
@@ -74,11 +74,11 @@ class Predictor:
         """Of images as the network sees them: float32 (n, height, width, channels) in [0, 1]."""
         if not len(places):
             return []
-        embeddings, probabilities = (values.numpy() for values in self._run(pixels))
+        vectors, probabilities = (values.numpy() for values in self._run(pixels))
         check_finite(probabilities)
         calibrated = self.decision.calibrated(probabilities)
         sure = self.decision.sure(calibrated)
-        distances = self._novelty.distances(embeddings).tolist() if self._novelty else [None] * len(places)
+        distances = self._novelty.distances(vectors).tolist() if self._novelty else [None] * len(places)
         return [
             Answer(int(place), *values)
             for place, *values in zip(places, probabilities, calibrated, sure.tolist(), distances)
@@ -103,7 +103,7 @@ class Table:
             name = self._classes[int(shown.argmax())]
             distance = "" if answer.distance is None else f"{answer.distance:.4g}"
             cells = [name if answer.sure else UNSURE, name, *(f"{value:.9g}" for value in shown), distance]
-        self._writer.writerow([*first, *cells, answer.warning, NOT_A_DEVICE])
+        self._writer.writerow([as_text(cell) for cell in (*first, *cells, answer.warning, NOT_A_DEVICE)])
 
 
 @dataclasses.dataclass

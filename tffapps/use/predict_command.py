@@ -19,7 +19,7 @@ from tffapps import cli
 from tffapps.errors import UserError
 from tffapps.files import replacing
 from tffapps.progress import track
-from tffapps.use.explain import METHODS
+from tffapps.use import EXPLANATIONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--uncalibrated", action="store_true", help="probabilities as the network has them")
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="images at once (default %(default)s)")
     parser.add_argument(
-        "--explain", choices=METHODS, default="", help="draw where in each image the evidence is: contact sheets (PNG)"
+        "--explain",
+        choices=EXPLANATIONS,
+        default="",
+        help="draw where in each image the evidence is: contact sheets (PNG)",
     )
     slides = parser.add_argument_group("whole slides")
     slides.add_argument("--slides", action="store_true", help="IMAGES are slides: heat maps and tables of tiles")
@@ -85,7 +88,7 @@ def _run(options: argparse.Namespace) -> int:
             table.add([paths[answer.place]], answer)
             tally.add(answer)
             if answer.problem:
-                print(f"left out: {paths[answer.place]}: {answer.problem}", file=sys.stderr)
+                print(UserError(f"left out: {paths[answer.place]}: {answer.problem}"), file=sys.stderr)  # one line
         sheets.finish()
     drawn = f"; sheets: {', '.join(map(str, sheets.paths))}" if sheets.paths else ""
     print(tally.told + (f"; table: {options.out}" if options.out else "") + drawn, file=sys.stderr)

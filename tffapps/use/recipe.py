@@ -25,7 +25,7 @@ class Halves(NamedTuple):
 class Looks:
     """A classifier's images that are here, none where all are at sites, and what its network makes of them."""
 
-    embed: Callable[[Weights, Sequence[str]], np.ndarray]  # paths → embeddings (n, d)
+    locate: Callable[[Weights, Sequence[str]], np.ndarray]  # paths → where they lie (n, d), as `Parts.located` has it
     predict: Callable[[Weights, Sequence[str]], np.ndarray]  # paths → probabilities (n, classes)
     training: Sequence[str]  # paths
     validation: Sequence[str]  # paths of images that it was not trained on

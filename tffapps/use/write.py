@@ -22,7 +22,7 @@ from tffapps.use.novelty import LEAST, Novelty
 from tffapps.use.recipe import Recipe, Weights
 
 NAME = "bundle"
-_SAMPLE = 512  # training images, and others, that embeddings are measured of
+_SAMPLE = 512  # training images, and others, that are looked at for where they lie
 
 
 def write(
@@ -55,6 +55,7 @@ def write(
             halves = recipe.halves(values)
             models[which] = {"base": _base(temporary, run, halves.base), **decisions[which].as_json()}
             arrays.write(temporary / f"{which}.npz", _named(halves.trained))
+            _share(temporary / f"{which}.npz", [temporary / f"{other}.npz" for other in models])
         for step in recipe.preprocess.steps:
             for name, values_of_step in step.arrays().items():
                 arrays.write(temporary / name, values_of_step)
@@ -83,21 +84,21 @@ def _base(target: Path, run: Path, values: Sequence[np.ndarray]) -> str:
     if (target / name).exists():  # of another model of this bundle
         return name
     arrays.write(target / name, _named(values))
-    for other in sorted(run.parent.glob(f"*/{NAME}/{name}")):
-        if not other.is_symlink() and filecmp.cmp(other, target / name, shallow=False):
-            _link(other, target / name)
-            break
+    _share(target / name, sorted(run.parent.glob(f"*/{NAME}/{name}")))
     return name
 
 
-def _link(existing: Path, path: Path) -> None:
-    """Lets a file be another that is equal to it; on a file system that has no links it stays as it is."""
-    linked = path.with_name(f"{path.name}.tmp")
-    try:
-        os.link(existing, linked)
-        os.replace(linked, path)
-    except OSError:
-        linked.unlink(missing_ok=True)
+def _share(path: Path, others: Sequence[Path]) -> None:
+    """Makes one file of this and the first that is equal to it; on a file system without links it stays as it is."""
+    for other in others:
+        if other != path and not other.is_symlink() and filecmp.cmp(other, path, shallow=False):
+            linked = path.with_name(f"{path.name}.tmp")
+            try:
+                os.link(other, linked)
+                os.replace(linked, path)
+            except OSError:
+                linked.unlink(missing_ok=True)
+            return
 
 
 def _named(values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
@@ -105,7 +106,7 @@ def _named(values: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _novelty(target: Path, recipe: Recipe, weights: Mapping[str, Weights]) -> dict[str, Any] | None:
-    """Writes where embeddings lie; what was measured, for the model card."""
+    """Writes where images lie; what was measured, for the model card."""
     looks = recipe.classifier
     if looks is None or len(looks.training) < LEAST:
         return None
@@ -115,5 +116,7 @@ def _novelty(target: Path, recipe: Recipe, weights: Mapping[str, Weights]) -> di
         held_back, of_validation = training[::4], False
         training = [path for place, path in enumerate(training) if place % 4]
     for which, values in weights.items():
-        Novelty.fit(looks.embed(values, training), looks.embed(values, held_back)).save(target / f"novelty-{which}.npz")
+        fitted = Novelty.fit(looks.locate(values, training), looks.locate(values, held_back))
+        fitted.save(target / f"novelty-{which}.npz")
+        _share(target / f"novelty-{which}.npz", sorted(target.glob("novelty-*.npz")))
     return {"training": len(training), "held_back": len(held_back), "of_validation": of_validation}
