@@ -10,8 +10,8 @@ import tensorflow as tf
 from models.assembled import assemble
 from models.flattened import flattened
 from tffapps.__main__ import main
-from tffapps.use import gradcam, occlusion
-from tffapps.use.explain import METHODS, explain
+from tffapps.use import EXPLANATIONS, gradcam, occlusion
+from tffapps.use.explain import explain
 
 SIDE, SQUARE = 48, 10
 CORNERS = [(4, 6), (30, 8), (20, 33)]  # of the bright square, one an image
@@ -65,7 +65,7 @@ def inside(heat: np.ndarray, corner: tuple[int, int], margin: int = 3) -> bool:
     return top - margin <= row < top + SQUARE + margin and left - margin <= column < left + SQUARE + margin
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EXPLANATIONS)
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_peak_is_where_the_evidence_is(method, nested):
     given = images()
