@@ -61,6 +61,18 @@ def test_one_member_is_taken_out(tmp_path):
         (b"<html>sign in</html>", "is damaged"),
         (packed().replace(DATA[:256], DATA[256:512][::-1], 1), "is damaged"),
     ],
+    ids=[
+        "short",
+        "long",
+        "other",
+        "bomb",
+        "no member",
+        "above",
+        "no end",
+        "cut off",
+        "page",
+        "changed",
+    ],  # not the contents: they have the time in them, and every process of the tests must see the same names
 )
 def test_wrong_wheels_leave_nothing(contents, words, tmp_path):
     (tmp_path / "w.whl").write_bytes(contents)
