@@ -263,7 +263,7 @@ def test_frameworks_are_held_against_gold_alone_and_without_poison(tmp_path):
 @pytest.mark.parametrize("own", [False, True])
 def test_the_thesis_stands_beside_its_own_images_alone(own, pool, tmp_path):
     records = [ended(tmp_path, gold(0, 0.5), 5), ended(tmp_path, plfl(0, 0.5), 9)]
-    found = tables.all_of(records, pool, [0], own)
+    found = tables.all_of(records, pool, [Split("", pool)], [0], own)
     assert len(found["claims"]) == 2 and found["poisoning"].empty
     beside = {name for name, table in found.items() if any(str(column).startswith("paper_") for column in table)}
     assert beside == ({"rounds", "pseudo_labels", "times", "splits"} if own else set())

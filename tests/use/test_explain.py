@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from models.assembled import assemble
 from models.flattened import flattened
-from tffapps.use import gradcam, occlusion
-from tffapps.use.explain import METHODS, explain
+from tffapps.__main__ import main
+from tffapps.use import EXPLANATIONS, gradcam, occlusion
+from tffapps.use.explain import explain
 
 SIDE, SQUARE = 48, 10
 CORNERS = [(4, 6), (30, 8), (20, 33)]  # of the bright square, one an image
@@ -63,7 +65,7 @@ def inside(heat: np.ndarray, corner: tuple[int, int], margin: int = 3) -> bool:
     return top - margin <= row < top + SQUARE + margin and left - margin <= column < left + SQUARE + margin
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EXPLANATIONS)
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_peak_is_where_the_evidence_is(method, nested):
     given = images()
@@ -153,3 +155,14 @@ def test_a_model_inside_a_model_is_written_out():
 def test_what_is_refused(wrong, said):
     with pytest.raises(ValueError, match=said):
         wrong()
+
+
+def test_predict_draws_sheets(kept_bundle, pictures, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG")
+    given = [*pictures[:2], str(tmp_path / "broken.png")]
+    assert main(["predict", str(kept_bundle), *given, "-o", str(out), "--explain", "occlusion"]) == 1  # one is broken
+    assert f"sheets: {tmp_path / 'out-occlusion.png'}" in capsys.readouterr().err
+    assert cv2.imread(str(tmp_path / "out-occlusion.png")) is not None
+    assert main(["predict", str(kept_bundle), "x.svs", "--slides", "--explain", "gradcam"]) == 2
+    assert "--explain: not with --slides" in capsys.readouterr().err
