@@ -53,7 +53,7 @@ class Decision:
         fitted = f"temperature {self.temperature:.3g}, fitted on {self.images} validation images"
         if self.unsure_below >= NEVER:
             return f"{fitted}; always unsure: at no confidence {RIGHT:.0%} of the answers were right there"
-        return f"{fitted}; unsure below {self.unsure_below:.3f}, above it {RIGHT:.0%} were right there"
+        return f"{fitted}; unsure below {self.unsure_below:.3f}, above it at least {RIGHT:.0%} were right there"
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
