@@ -14,6 +14,12 @@ ROWS = pd.DataFrame(
 )
 
 
+def test_whole_numbers_keep_their_digits_beside_blanks(tmp_path):
+    table = pd.DataFrame({"count": pd.array([20874243, None], "Int64"), "name": ["=1", "b"], "share": [1 / 3, 2.0]})
+    write_table(tmp_path / "t.csv", table)
+    assert (tmp_path / "t.csv").read_text().splitlines() == ["count,name,share", "20874243,'=1,0.333333", ",b,2"]
+
+
 def test_mean_and_spread_by_hand():
     table = over_seeds(ROWS, ["method"], ["accuracy"])
     assert table.method.tolist() == ["b", "a"]  # in the order they ran

@@ -48,8 +48,11 @@ def with_paper(
 
 def write_table(path: pathlib.Path, table: pd.DataFrame, **what_ran: str) -> None:
     """Writes a CSV whose last columns say what ran: data, profile, weights, …"""
+    whole = table.assign(**what_ran)
+    # Not of numbers: whole ones of a column with blanks would become others, and lose digits.
+    text = {name: whole[name].map(as_text) for name in whole.select_dtypes(exclude="number").columns}
     with replacing(path) as file:
-        table.assign(**what_ran).map(as_text).to_csv(file, index=False, float_format="%.6g")
+        whole.assign(**text).to_csv(file, index=False, float_format="%.6g")
 
 
 def as_text(cell: Any) -> Any:
