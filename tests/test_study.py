@@ -93,8 +93,12 @@ def toy(tiny_task, tiny_weights):
         {"labels": {"method": "fedavg", "seed": 1}}, {"method": FedAvg(learning_rate=0.2)}, {"rounds": 3},
         {"aggregation": Aggregation("robust")}, {"settings": [ToySettings(size=9)]}, {"data": {"images": "abd"}},
         {"initial": Initial([], {"weights": "imagenet"})}, {"settings": []}, {"reestimate": True},
+        {"size": 3, "clients_per_round": 2},
     ],
-    ids=["seed", "method", "rounds", "aggregation", "settings", "data", "initial", "fewer settings", "reestimate"],
+    ids=[
+        "seed", "method", "rounds", "aggregation", "settings", "data", "initial", "fewer settings", "reestimate",
+        "clients a round",
+    ],
 )  # fmt: skip
 def test_the_key_of_a_trial(changes, toy):
     assert key_of(toy(**changes).key()) != key_of(toy().key())
@@ -102,6 +106,7 @@ def test_the_key_of_a_trial(changes, toy):
 
 def test_what_says_so_is_not_in_the_key(toy):
     assert toy(settings=[ToySettings(shown=9)]).key() == toy().key()
+    assert toy(size=3, clients_per_round=3).key() == toy(size=3).key()  # all of them are all of them
 
 
 def study(folder, engine, fresh=False) -> Study:

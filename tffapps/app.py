@@ -43,6 +43,9 @@ class Common:
     min_clients: int = setting(
         1, "a round with fewer good updates is played once more, then the run stops", least=1, in_key=False
     )
+    clients_per_round: int = setting(
+        0, "so many clients are drawn for each round; 0: all (in the key where it is fewer)", least=0, in_key=False
+    )
     tensorboard: bool = setting(False, "write TensorBoard logs into the run folders", in_key=False)
     mlflow: str = setting(
         "", "log rounds to MLflow too (requirements-mlflow.txt)", metavar="FOLDER_OR_URI", in_key=False
@@ -100,9 +103,15 @@ class Common:
             raise UserError(f"--mlflow {self.mlflow}: no MLflow here; pip install --no-deps -r requirements-mlflow.txt")
 
     def check_clients(self, count: int) -> None:
-        """Refuses a federation that is smaller than --min-clients asks for."""
+        """Refuses a federation that is smaller than --min-clients or --clients-per-round asks for."""
         if self.min_clients > count:
             raise UserError(f"--min-clients {self.min_clients}: there are only {count} clients")
+        if self.clients_per_round > count:
+            raise UserError(f"--clients-per-round {self.clients_per_round}: there are only {count} clients; 0 is all")
+        if 0 < self.clients_per_round < self.min_clients:
+            raise UserError(
+                f"--min-clients {self.min_clients}: only {self.clients_per_round} play a round (--clients-per-round)"
+            )
 
 
 def no_networks(flags: Flags) -> Mapping[str, Sequence[str]]:

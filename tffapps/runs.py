@@ -55,6 +55,9 @@ def name_of(*parts: str) -> str:
 class Run:
     """`key` decides which run it is; what is `about` it (labels, flags, versions) is only written down beside it."""
 
+    # Client → (round, file): a thousand clients that ask for theirs must not each look through the folder.
+    _kept_index: dict[str, list[tuple[int, pathlib.Path]]] | None = None
+
     def __init__(
         self,
         root: pathlib.Path,
@@ -177,6 +180,7 @@ class Run:
     def keep(self, number: int, client: int | str, arrays: Sequence[np.ndarray]) -> None:
         """Writes what a client (or something else with a name) keeps after a round, before `save`."""
         self._write_arrays(f"kept-{number}-{client}.npz", arrays)
+        self._kept_index = None
 
     def kept(self, client: int | str) -> list[np.ndarray] | None:
         """What a client kept last; None if it has never taken part. After a kill, `latest` has to be called first."""
@@ -190,12 +194,20 @@ class Run:
 
     def _kept_files(self, until: int | None = None) -> dict[str, list[tuple[int, pathlib.Path]]]:
         """Client → (round, file), in order, up to a round."""
-        files: dict[str, list[tuple[int, pathlib.Path]]] = {}
-        for path in self.folder.glob("kept-*.npz"):
-            _, number, client = path.stem.split("-", 2)
-            if until is None or int(number) <= until:
+        if self._kept_index is None:
+            files: dict[str, list[tuple[int, pathlib.Path]]] = {}
+            for path in self.folder.glob("kept-*.npz"):
+                _, number, client = path.stem.split("-", 2)
                 files.setdefault(client, []).append((int(number), path))
-        return {client: sorted(found) for client, found in files.items()}
+            self._kept_index = {client: sorted(found) for client, found in files.items()}
+        if until is None:
+            return self._kept_index
+        upto = {client: [file for file in files if file[0] <= until] for client, files in self._kept_index.items()}
+        return {client: files for client, files in upto.items() if files}
+
+    def _remove_kept(self, path: pathlib.Path) -> None:
+        path.unlink()
+        self._kept_index = None
 
     def _thin(self, kept: int) -> None:
         checkpoints = self._checkpoints()
@@ -205,7 +217,7 @@ class Run:
             oldest = checkpoints[-kept:][0][0]
             for files in self._kept_files(oldest).values():
                 for _, path in files[:-1]:  # the last of them is what the client has at that checkpoint
-                    path.unlink()
+                    self._remove_kept(path)
 
     def latest(self) -> tuple[int, list[np.ndarray]] | None:
         """The newest checkpoint that can be read, and its round; what came after it is dropped from the record."""
@@ -224,7 +236,7 @@ class Run:
         for files in self._kept_files().values():
             for round_, path in files:
                 if round_ > number:
-                    path.unlink()
+                    self._remove_kept(path)
 
     def _drop_after(self, number: int) -> None:
         self._drop_kept_after(number)

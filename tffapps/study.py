@@ -21,6 +21,7 @@ from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
 from tffapps.federated.round import Round, build_round
+from tffapps.federated.sampling import Sampling
 from tffapps.federated.statistics import Reestimation, build_reestimation, check_aggregation
 from tffapps.federated.task import Task
 from tffapps.runs import BEST, Run, key_of
@@ -65,6 +66,7 @@ class Trial:
     tuned: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # flags that --tune chose: they are in settings
     bundle: Recipe | None = None  # how its bundle is made; None where it trains no model for use
     trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
+    clients_per_round: int = 0  # so many are drawn for each round; 0: all. `Study.run` sets it as the flag says
 
     def __post_init__(self) -> None:
         if self.reestimate:
@@ -76,7 +78,13 @@ class Trial:
         return {
             "labels": dict(self.labels), "rounds": self.rounds, "settings": settings, "data": dict(self.data),
             "initial": dict(self.initial.identity), **({"reestimate": True} if self.reestimate else {}),
+            **({"clients_per_round": self.cohort} if self.cohort < self.size else {}),
         }  # fmt: skip
+
+    @property
+    def cohort(self) -> int:
+        """How many clients are asked in a round."""
+        return Sampling(self.size, self.clients_per_round).cohort
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +122,7 @@ class Study:
 
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""
+        trial = dataclasses.replace(trial, clients_per_round=trial.clients_per_round or self.common.clients_per_round)
         key = trial.key()
         folder_name = f"{trial.name}-{key_of(key)}"
         if folder_name not in self._records:  # else this command has played it already
@@ -134,6 +143,7 @@ class Study:
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
             tensorboard=self.common.tensorboard, mlflow=self.common.mlflow, server_data=trial.server_data,
             enough=trial.enough, seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
+            clients_per_round=trial.clients_per_round,
         )  # fmt: skip
 
     def _store(self, run: Run, trial: Trial, trained: Trained) -> None:
@@ -147,9 +157,9 @@ class Study:
     def round_of(self, trial: Trial) -> Round:
         """Built once for all trials that differ in nothing it depends on."""
         counted = trial.method.counts_clients or not trial.aggregation.weighted
-        key = (id(trial.task), trial.method, trial.aggregation, trial.size if counted else None)
+        key = (id(trial.task), trial.method, trial.aggregation, trial.cohort if counted else None)
         if key not in self._rounds:
-            self._rounds[key] = trial.task, build_round(trial.task, trial.method, trial.aggregation, trial.size)
+            self._rounds[key] = trial.task, build_round(trial.task, trial.method, trial.aggregation, trial.cohort)
         return self._rounds[key][1]
 
     def reestimation_of(self, trial: Trial) -> Reestimation | None:

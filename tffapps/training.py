@@ -15,6 +15,7 @@ from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Metrics, Trained
 from tffapps.federated.cohort import Client, Outcome, play
 from tffapps.federated.round import AnyState, Round
+from tffapps.federated.sampling import Sampling
 from tffapps.federated.statistics import Reestimated, Reestimation, reestimate
 from tffapps.logs import logs
 from tffapps.progress import Progress
@@ -42,6 +43,7 @@ def train(
     enough: Callable[[Metrics], bool] | None = None,
     seed: int = 0,
     reestimation: Reestimation | None = None,
+    clients_per_round: int = 0,
 ) -> Trained:
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the federation at its end.
 
@@ -49,7 +51,7 @@ def train(
       run: where the record and the checkpoints are.
       round_: what is played.
       weights: the global model before the first round.
-      clients: who takes part, and with what data.
+      clients: of the federation, with their data.
       rounds: how many.
       evaluate: metrics of the federation after a round; what clients keep is in the run's folder by then.
       engine: that the rounds are played on.
@@ -62,10 +64,12 @@ def train(
       enough: whether metrics are good enough to stop at.
       seed: for methods that draw random numbers.
       reestimation: of BatchNorm's statistics after every round, before it is judged; the next one begins with them.
+      clients_per_round: so many of the clients are drawn for each round; 0: all take part.
     """
     state = round_.start(weights, seed)
     done, state = _resume(run, state)
     first_kept = round_.first_kept(weights, seed)
+    sampling = Sampling(len(clients), clients_per_round, seed)
 
     def trained_to(state: AnyState, number: int, last: bool) -> Trained:
         own = functools.partial(_own_model, round_, run, state)
@@ -82,7 +86,7 @@ def train(
             begin = time.perf_counter()
             outcome = play(
                 round_, state, clients, number, min_clients, server_data,
-                lambda position: run.kept(position) or first_kept,
+                lambda position: run.kept(position) or first_kept, sampling.positions(number),
             )  # fmt: skip
             reestimated = None
             if reestimation is not None:
@@ -97,7 +101,7 @@ def train(
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
-            row = _row(number, metrics, outcome, round_, len(clients), reestimated)
+            row = _row(number, metrics, outcome, round_, sampling, reestimated)
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
             row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
@@ -142,22 +146,22 @@ def _with_statistics(outcome: Outcome, reestimated: Reestimated) -> Outcome:
 
 
 def _row(
-    number: int, metrics: Metrics, outcome: Outcome, round_: Round, clients: int, reestimated: Reestimated | None
+    number: int, metrics: Metrics, outcome: Outcome, round_: Round, sampling: Sampling, reestimated: Reestimated | None
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"round": number, **metrics}
     row["training_loss"] = outcome.loss
     row["examples"] = outcome.examples
     row["clients"] = outcome.took_part
     row["left_out"] = "; ".join(f"{name} ({why})" for name, why in outcome.left_out.items())
-    row["bytes_down"] = round_.bytes_down(clients)
+    row["bytes_down"] = round_.bytes_down(sampling.cohort)
     row["bytes_up"] = round_.bytes_up(outcome.took_part)
     if reestimated is not None:
         row["bytes_down"] += reestimated.bytes_down
         row["bytes_up"] += reestimated.bytes_up
         row["statistics_clients"] = reestimated.clients
-    epsilon = round_.aggregation.epsilon(number)
-    if epsilon is not None:
-        row["epsilon"] = round(epsilon, 4)
+    if round_.aggregation.aggregator == "dp":
+        epsilon = round_.aggregation.epsilon(sampling.most_rounds(number))
+        row["epsilon"] = None if epsilon is None else round(epsilon, 4)
     return row
 
 

@@ -136,7 +136,7 @@ class Aggregation:
         return total
 
     def epsilon(self, rounds: int) -> float | None:
-        """Privacy spent on any one client after `rounds` rounds in which all take part; None where there is no DP."""
+        """Privacy spent on a client that took part in `rounds` rounds; None where there is no DP."""
         if self.aggregator != "dp":
             return None
         if self.dp_noise <= 0:

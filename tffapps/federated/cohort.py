@@ -57,18 +57,21 @@ def play(
     min_clients: int,
     server_data: Callable[[int], Any] | None = None,
     kept: Callable[[int], list[np.ndarray]] | None = None,
+    asked: Sequence[int] | None = None,
 ) -> Outcome:
     """Plays a round; with fewer than `min_clients` good updates once more, then gives up.
 
     Args:
       round_: what is played.
       state: the server's, before it.
-      clients: who is to take part.
+      clients: of the federation.
       number: the round's, from 1.
       min_clients: how many of them must.
       server_data: the server's own data for a round's number, where the round has a server step.
       kept: what the client at a position has kept, where clients keep anything.
+      asked: positions of the clients that are to take part; None: all.
     """
+    positions = list(range(len(clients)) if asked is None else asked)
 
     def call(present: Sequence[int]) -> RoundResult:
         return round_.next(
@@ -81,24 +84,25 @@ def play(
 
     outcome, needed = None, max(min_clients, round_.aggregation.least_clients)
     for _ in range(2):
-        outcome = _attempt(call, state, clients, number, round_)
+        outcome = _attempt(call, state, clients, positions, number, round_)
         if outcome is not None and outcome.took_part >= needed:
             round_.aggregation.check_measured(outcome.measurements)
             return outcome
     reasons = "; ".join(f"{name}: {why}" for name, why in outcome.left_out.items()) if outcome else "all failed"
     took_part = outcome.took_part if outcome else 0
     raise RunStopped(
-        f"round {number}: only {took_part} of {len(clients)} clients could take part, {needed} needed"
+        f"round {number}: only {took_part} of {len(positions)} clients could take part, {needed} needed"
         f" ({'--min-clients' if needed == min_clients else '--aggregator'}); {reasons}."
         " Run the same command again to go on from the last finished round."
     )
 
 
 def _attempt(
-    call: Callable[[Sequence[int]], RoundResult], state: AnyState, clients: Sequence[Client], number: int, round_: Round
-) -> Outcome | None:
+    call: Callable[[Sequence[int]], RoundResult], state: AnyState, clients: Sequence[Client], asked: Sequence[int],
+    number: int, round_: Round,
+) -> Outcome | None:  # fmt: skip
     left_out: dict[str, str] = {}
-    present = list(range(len(clients)))
+    present = list(asked)
     while present:
         result, present, failed = call_without_failing(call, present, f"round {number}")
         left_out.update({clients[position].name: why for position, why in failed.items()})
