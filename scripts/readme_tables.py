@@ -133,7 +133,7 @@ def _plfl(folder: pathlib.Path) -> str:
 
 
 def poisoning() -> str:
-    table = pd.read_csv(ROOT / "results" / "real" / "plfl" / "poisoning.csv")
+    table = pd.read_csv(ROOT / "results" / "plfl" / "poisoning.csv")
     shares = sorted(set(table.share))
     lines = [
         f"| framework | spoilt at client1 | {' | '.join(f'{share:.0%} of it' for share in shares)} |",
@@ -175,15 +175,6 @@ def fedsda_pictures() -> str:
     return _markdown(["images", "SSIM", "FID", "KID", "WD"], rows)
 
 
-def fedsda_left_out() -> str:
-    table = pd.read_csv(ROOT / "results" / "real" / "fedsda" / "left_out.csv")
-    names = list(dict.fromkeys(table.left_out))
-    rows = []
-    for side, part in table.groupby("side", sort=False):
-        rows.append([side, *(_mean(next(part[part.left_out == name].itertuples()), "auroc") for name in names)])
-    return _markdown(["images", *names], rows)
-
-
 def stain_models() -> str:
     columns = ["data", "denoiser", "parameters", "rounds × epochs", "FD", "worst client", "between clients", "nearest"]
     rows = []
@@ -210,10 +201,6 @@ def fnst() -> str:
     return _fnst(ROOT / "results" / "fnst")
 
 
-def fnst_real() -> str:
-    return _fnst(ROOT / "results" / "real" / "fnst")
-
-
 def _fnst(folder: pathlib.Path) -> str:
     names = ("table1_centralised", "table2_single_and_federated", "table3_fnst")
     table = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in names]).fillna({"augmentation": ""})
@@ -228,7 +215,7 @@ def _fnst(folder: pathlib.Path) -> str:
 def gram_attack() -> str:
     columns = ["data, VGG-19", "attacker has", "looks for", "right first", "chance", "in first five", "chance", "SSIM"]
     rows = []
-    for folder in ("fnst", "real/fnst"):
+    for folder in ("fnst",):
         for row in pd.read_csv(ROOT / "results" / folder / "gram_attack.csv").itertuples():
             shares = (row.first, row.chance_first, row.first_five, row.chance_first_five)
             similar = "" if pd.isna(row.ssim_own) else f"{row.ssim_own:.3f} (others {row.ssim_other:.3f})"
@@ -287,14 +274,6 @@ def fedtransfer() -> str:
     return _fedtransfer(ROOT / "results" / "fedtransfer")
 
 
-def fedtransfer_real() -> str:
-    return _fedtransfer(ROOT / "results" / "real" / "fedtransfer")
-
-
-def fedtransfer_longer() -> str:
-    return _map(pd.read_csv(ROOT / "results" / "fedtransfer" / "trained_longer.csv"))
-
-
 def _fedtransfer(folder: pathlib.Path) -> str:
     files = [folder / f"{name}.csv" for name in ("table2_separate_centralised", "table3_federated")]
     return _map(pd.concat([pd.read_csv(file) for file in files]))
@@ -317,7 +296,7 @@ def _map(table: pd.DataFrame) -> str:
 def generator_precision() -> str:
     columns = ["data", "sent as", "bytes of a generator", "of float32", "grey levels off", "MAP, global", "change"]
     rows = []
-    for folder in ("fedtransfer", "real/fedtransfer"):
+    for folder in ("fedtransfer",):
         for row in pd.read_csv(ROOT / "results" / folder / "generator_precision.csv").itertuples():
             sizes = [f"{row.bytes:,}", _three(row.ratio), f"{row.pixel_difference:.2f}"]
             rows.append([row.data, row.precision, *sizes, _mean(row, "map"), f"{row.map_change:+.3f}"])
@@ -352,19 +331,15 @@ TABLES = {
     "fedsda": fedsda,
     "fedsda_pictures": fedsda_pictures,
     "fedsda_real": fedsda_real,
-    "fedsda_left_out": fedsda_left_out,
     "stain_models": stain_models,
     "stains": stains,
     "fnst": fnst,
-    "fnst_real": fnst_real,
     "gram_attack": gram_attack,
     "style": style,
     "fedstyle": fedstyle,
     "fedstyle_real": fedstyle_real,
     "fedstyle_studies": fedstyle_studies,
     "fedtransfer": fedtransfer,
-    "fedtransfer_longer": fedtransfer_longer,
-    "fedtransfer_real": fedtransfer_real,
     "generator_precision": generator_precision,
 }
 

@@ -136,8 +136,8 @@ class App:
     settings: tuple[type, ...]  # dataclasses whose fields become flags, beside those of Common
     profiles: dict[str, dict[str, Any]]
     methods: tuple[str, ...]
-    on_request: tuple[str, ...] = ()  # of these, those that are played only when --methods names them
     commands: tuple[str, ...] = ()  # modules with a `main(arguments)` of their own: tffapps fedstyle query …
+    on_request: tuple[str, ...] = ()  # of the methods, those that are played only when --methods names them
     default_profile: str = DEMO
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from
     not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all

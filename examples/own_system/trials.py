@@ -50,7 +50,7 @@ def trials(study: Study, pool: Pool) -> list[Trial]:
             evaluator=PredictionEvaluator({"": classifier.test_images(tested)}, scores, METRICS, pool.classes),
             settings=[settings],
             data={"images": pool.key}, size=len(training), aggregation=study.flags[Aggregation],
-            min_clients=common.min_clients,
+            min_clients=common.min_clients, bundle=classifier.recipe(training, pool.part("val")),
         )  # fmt: skip
 
     return [trial(method, seed) for method in common.methods for seed in common.seeds]

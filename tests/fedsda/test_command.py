@@ -26,7 +26,7 @@ from tffapps.fedsda import APP, METHODS, SIDES
 SMOKE = ["--profile", "smoke"]
 PLAIN = [*SMOKE, "--sides", "none", "--methods", "fedavg"]
 SCORES = [*made.columns("auroc", "auprc", "accuracy", worst="auroc"), "positive", "rounds"]
-WHAT_RAN = ["data", "profile", "weights", "model"]
+WHAT_RAN = ["chosen", "data", "profile", "weights", "model"]
 QUALITY = ["ssim", "fid", "kid", "wd", "features"]
 CLAIMS = [
     "claim", "metric", "method", "baseline", "role", "method_score", "method_low", "method_high", "baseline_score",
@@ -209,7 +209,7 @@ def test_the_same_command_again_trains_nothing(out, here, capsys):
 MISTAKES = {
     "unknown side": (["--sides", "none,blue"], "--sides blue: choose one of none, fedsda, ccst, amp-norm"),
     "unknown block": (["--blocks", "cnn"], "--blocks cnn: choose one of transformer, mlp"),
-    "unknown method": (["--methods", "fedyogi"], "--methods fedyogi: unknown; choose from fedavg"),
+    "unknown method": (["--methods", "sgd"], "--methods sgd: unknown; choose from fedavg"),
     "too many clients": (["--min-clients", "3"], "--min-clients 3: there are only 2 clients"),
     "too many when one is left out": (
         ["--min-clients", "2", "--leave-out"], "--min-clients 2: there are only 1 clients",

@@ -21,7 +21,7 @@ from tffapps.fnst import APP, METHODS
 
 SMOKE = ["--profile", "smoke"]
 SCORES = made.columns("accuracy", "macro_f1", "auroc", worst="macro_f1")
-WHAT_RAN = ["data", "profile", "weights", "model", "vgg"]
+WHAT_RAN = ["chosen", "data", "profile", "weights", "model", "vgg"]
 TABLES = {
     "claims": None,
     "data": ["client", "split", "normal", "serrated", "adenoma", "adenocarcinoma", "images", "data", "profile"],

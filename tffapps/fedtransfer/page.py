@@ -16,13 +16,6 @@ PAGE = Section(
             "“repeated” is our control: every client has its own tiles twice, as many as with FedTransfer.",
             SCORES,
         ),
-        Table(
-            "trained_longer.csv",
-            "Federations trained longer",
-            "30 rounds instead of 5, otherwise the same.",
-            SCORES,
-            flag="--rounds 30",
-        ),
         Table("table2_separate_centralised.csv", "Each client alone, and all tiles in one place", kind=SCORES),
         Table("generator_precision.csv", "Generators sent in fewer bits", kind=SCORES),
         Table(
