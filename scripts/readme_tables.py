@@ -115,10 +115,6 @@ def plfl() -> str:
     return _plfl(ROOT / "results" / "plfl")
 
 
-def plfl_real() -> str:
-    return _plfl(ROOT / "results" / "real" / "plfl")
-
-
 def _plfl(folder: pathlib.Path) -> str:
     table = pd.read_csv(folder / "comparison.csv")
     names = {"gold": "gold only (initial server training)"}
@@ -149,10 +145,6 @@ def fedsda() -> str:
     return _pairs(ROOT / "results" / "fedsda")
 
 
-def fedsda_real() -> str:
-    return _pairs(ROOT / "results" / "real" / "fedsda")
-
-
 def _pairs(folder: pathlib.Path) -> str:
     """Methods without and with FedSDA, then the other sides."""
     methods = pd.read_csv(folder / "table2_optimisers.csv")
@@ -178,7 +170,7 @@ def fedsda_pictures() -> str:
 def stain_models() -> str:
     columns = ["data", "denoiser", "parameters", "rounds × epochs", "FD", "worst client", "between clients", "nearest"]
     rows = []
-    for folder in ("fedsda", "real/fedsda"):
+    for folder in ("fedsda",):
         for row in pd.read_csv(ROOT / "results" / folder / "table1_diffusion.csv").itertuples():
             numbers = (row.fd, row.worst_client_fd, row.fd_between_clients, row.fd_between_nearest)
             what = [row.data, row.block, f"{row.parameters:,}", f"{row.rounds} × {row.epochs}"]
@@ -235,10 +227,6 @@ def style() -> str:
 
 def fedstyle() -> str:
     return _fedstyle(ROOT / "results" / "fedstyle")
-
-
-def fedstyle_real() -> str:
-    return _fedstyle(ROOT / "results" / "real" / "fedstyle")
 
 
 def _fedstyle(folder: pathlib.Path) -> str:
@@ -326,18 +314,15 @@ TABLES = {
     "sites": sites,
     "cut": cut,
     "plfl": plfl,
-    "plfl_real": plfl_real,
     "poisoning": poisoning,
     "fedsda": fedsda,
     "fedsda_pictures": fedsda_pictures,
-    "fedsda_real": fedsda_real,
     "stain_models": stain_models,
     "stains": stains,
     "fnst": fnst,
     "gram_attack": gram_attack,
     "style": style,
     "fedstyle": fedstyle,
-    "fedstyle_real": fedstyle_real,
     "fedstyle_studies": fedstyle_studies,
     "fedtransfer": fedtransfer,
     "generator_precision": generator_precision,
