@@ -50,7 +50,9 @@ def write_table(path: pathlib.Path, table: pd.DataFrame, **what_ran: str) -> Non
     """Writes a CSV whose last columns say what ran: data, profile, weights, …"""
     whole = table.assign(**what_ran)
     # Not of numbers: whole ones of a column with blanks would become others, and lose digits.
-    text = {name: whole[name].map(as_text) for name in whole.select_dtypes(exclude="number").columns}
+    text: dict[str, Any] = {
+        str(name): whole[name].map(as_text) for name in whole.select_dtypes(exclude="number").columns
+    }
     with replacing(path) as file:
         whole.assign(**text).to_csv(file, index=False, float_format="%.6g")
 
