@@ -1,0 +1,1 @@
+"""What was released of whose data, and what that has cost in differential privacy. No TensorFlow, no rounds."""
