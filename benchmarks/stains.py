@@ -1,11 +1,12 @@
 """Stain separation here beside SPAMS and scikit-learn, on the same drawn patches of which the stains are known.
 
-    python benchmarks/stains.py [--patches 512] [--repeats 5]
+    python benchmarks/stains.py [--patches 512] [--repeats 5] [--files 4096]
 
 Every contender turns 96×96 patches into stain matrices and density maps. The others learn the same Eq. 3 one patch at a
 time and are given a few patches only; SPAMS is measured where `spams` can be imported (pip install spams-bin). All keep
 to one core but for the lines that say otherwise, and the best of several runs counts, as anything else on the machine
-can only slow a run down. The last lines are of the whole alignment. Writes results/benchmarks/stains.csv.
+can only slow a run down. The last lines are of the whole alignment, each in a process that has no more cores than it
+says; one core and all take turns. Writes results/benchmarks/stains.csv.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import contextlib
 import importlib.util
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -36,8 +39,15 @@ def main() -> None:
     parser.add_argument("--patches", type=int, default=512, help="for the stain separation here (default 512)")
     parser.add_argument("--few", type=int, default=4, help="for the others, which are slow (default 4)")
     parser.add_argument("--repeats", type=int, default=5, help="runs of which the best counts (default 5)")
+    parser.add_argument("--files", type=int, default=4096, help="for the whole alignment (default 4096)")
+    parser.add_argument("--align", nargs=2, metavar=("FOLDER", "CORES"), help="the alignment alone, on that many cores")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "results" / "benchmarks" / "stains.csv")
     options = parser.parse_args()
+    if options.align:
+        folder, cores = options.align
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])  # before libraries start their threads
+        print(_aligned(pathlib.Path(folder), options.files))
+        return
 
     import numpy as np
     import pandas as pd
@@ -56,11 +66,14 @@ def main() -> None:
         few = slice(min(options.few, count))  # the quality is that of the same patches for all
         quality = _quality(images[few], truths[few], matrices[few], densities[few])
         rows.append({"contender": name, "cores": cores, "patches": count, "patches_per_second": speed, **quality})
-    for cores in sorted({1, os.cpu_count() or 1}):
-        print(f"alignment of files, {cores} core(s), {options.patches} patches", file=sys.stderr, flush=True)
-        speed = max(_alignment(images[: options.patches], cores) for _ in range(min(options.repeats, 3)))
+    every = sorted({1, os.cpu_count() or 1})
+    # In turn: whatever else slows the machine down slows both. Nothing is removed meanwhile: ext4 is slow to
+    # find room for new files in the seconds after others were removed.
+    with tempfile.TemporaryDirectory() as folder:
+        turns = [[_alignment(folder, cores, options.files) for cores in every] for _ in range(min(options.repeats, 3))]
+    for cores, speeds in zip(every, zip(*turns)):
         name = "here, whole alignment: PNG files to PNG files"
-        rows.append({"contender": name, "cores": cores, "patches": options.patches, "patches_per_second": speed})
+        rows.append({"contender": name, "cores": cores, "patches": options.files, "patches_per_second": max(speeds)})
     table = pd.DataFrame(rows)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(options.out, index=False)
@@ -132,32 +145,31 @@ def _here(images: Any, method: str, cores: int) -> Result:
     return result.matrices, result.densities
 
 
-def _alignment(images: Any, cores: int) -> float:
+def _alignment(folder: str, cores: int, files: int) -> float:
+    print(f"alignment of files, {cores} core(s), {files} patches", file=sys.stderr, flush=True)
+    command = [sys.executable, __file__, "--align", folder, str(cores), "--files", str(files)]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def _aligned(folder: pathlib.Path, files: int) -> float:
     """Patches a second from files to files in other stains, as `tffapps.fedsda` does it once they are drawn."""
-    import tempfile
+    from preprocessing.stain import in_stains, matrices_of
+    from tests.preprocessing.stains import patches
+    from tffapps.data.made import Apart, encode, made_images
 
-    import numpy as np
-
-    from preprocessing.stain import compose, separate
-    from tffapps.data.made import encode, made_images
-
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        paths = [root / f"{number}.png" for number in range(len(images))]
-        for number, (path, image) in enumerate(zip(paths, images)):
-            image[0, 0, 0] = number % 256  # equal files would be made once
-            image[0, 0, 1] = number // 256
-            path.write_bytes(encode(image))
-        stains = np.roll(separate(images).matrices, 1, axis=0)
-
-        def align(stack: Any, rows: Any) -> Any:
-            return compose(stains[list(rows)], separate(stack, workers=cores).densities, workers=cores)
-
-        start = time.perf_counter()
-        made_images(
-            paths, stains.reshape(len(images), -1).tolist(), align, {}, root / "made", workers=cores, progress=False
-        )
-        return round(len(images) / (time.perf_counter() - start), 2)
+    images, _ = patches(64)
+    stains = matrices_of(images)[0].reshape(64, 6).tolist()
+    root = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    paths = [root / f"{number}.png" for number in range(files)]
+    for number, path in enumerate(paths):
+        image = images[number % 64]
+        image[0, 0, :2] = number % 256, number // 256  # equal files would be made once
+        path.write_bytes(encode(image))
+    os.sync()
+    others = [stains[(number + 1) % 64] for number in range(files)]
+    start = time.perf_counter()
+    made_images(paths, others, Apart(in_stains), {}, root / "made", progress=False)
+    return round(files / (time.perf_counter() - start), 2)
 
 
 def _spams(images: Any, iterations: int) -> Result:

@@ -98,6 +98,32 @@ def opened(
         raise kind(f"{path}: damaged, or not an .npz: {_short(reason)}; fetch it again") from None
 
 
+def plain_arrays(contents: bytes) -> dict[str, np.ndarray]:
+    """All arrays of what `np.savez` wrote, whatever they are called: nothing in it is packed, so nothing can swell.
+
+    One of `DAMAGE` if it is none.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    with zipfile.ZipFile(io.BytesIO(contents)) as file:
+        members = file.infolist()
+        if sum(member.file_size for member in members) > len(contents):
+            raise ValueError("it claims to hold more than there is")
+        for member in members:
+            if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+                raise ValueError(f"{member.filename!r:.80} is packed, or no array")
+            data = file.read(member)
+            stream = io.BytesIO(data)
+            if np.lib.format.read_magic(stream) != (1, 0):
+                raise ValueError("another version of NumPy's format")
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+            start = stream.tell()
+            if dtype.kind not in "biufU" or math.prod(shape) * dtype.itemsize != len(data) - start:
+                raise ValueError(f"{member.filename!r:.80} is not the array that it claims to be")
+            flat = np.frombuffer(bytearray(data), dtype, offset=start)
+            arrays[member.filename[: -len(".npy")]] = flat.reshape(shape, order="F" if fortran else "C")
+    return arrays
+
+
 def as_text(text: str) -> np.ndarray:
     """What `Archive.text` reads."""
     return np.array(text, f"<U{max(1, len(text))}")

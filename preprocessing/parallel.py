@@ -10,6 +10,13 @@ import signal
 import threading
 from collections.abc import Iterator
 
+MANY = 1024  # images: for fewer, processes take longer to start than they save
+
+
+def cores() -> int:
+    """That this process may use: in one of a pool it is one."""
+    return 1 if multiprocessing.parent_process() else len(os.sched_getaffinity(0))
+
 
 @contextlib.contextmanager
 def process_pool(workers: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:

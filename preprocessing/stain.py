@@ -24,13 +24,13 @@ if __name__ == "__main__":  # before NumPy and OpenCV are imported: --help needs
     raise SystemExit(main())
 
 import concurrent.futures
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from preprocessing import stain_dictionary, stain_pixels
+from preprocessing.parallel import cores
 from preprocessing.stain_settings import METHODS, StainRejected, StainSettings
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "StainRejected",
     "StainSettings",
     "compose",
+    "in_stains",
     "matrices_of",
     "normalise",
     "separate",
@@ -119,6 +120,15 @@ def normalise(densities: np.ndarray, matrix: np.ndarray, strong: np.ndarray, wor
     return compose(matrix, densities * scale[:, :, None, None], workers)
 
 
+def in_stains(
+    images: np.ndarray, matrices: Sequence[Sequence[float]], settings: StainSettings = _DEFAULT
+) -> list[np.ndarray | None]:
+    """Each patch's densities under another matrix, its six numbers row by row; None where they could not be told."""
+    separated = separate(images, settings)
+    composed = compose(np.array(matrices, np.float32).reshape(-1, 3, 2), separated.densities)
+    return [image if ok else None for image, ok in zip(composed, separated.ok)]
+
+
 def _check(images: np.ndarray) -> None:
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] not in (3, 4) or 0 in images.shape[1:]:
         raise TypeError(
@@ -188,7 +198,7 @@ def _in_chunks(work: Callable[[slice], None], count: int, pixels: int, workers: 
     """Calls `work` for a few patches at a time, so that memory does not grow with their number."""
     size = max(1, _CHUNK // pixels)
     parts = [slice(start, start + size) for start in range(0, count, size)]
-    workers = min(workers or os.cpu_count() or 1, len(parts))
+    workers = min(workers or cores(), len(parts))
     if workers <= 1:
         for part in parts:
             work(part)

@@ -15,12 +15,11 @@ import contextlib
 import csv
 import dataclasses
 import io
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from preprocessing import command
+from preprocessing import command, parallel
 from preprocessing.errors import Rejected, UserError
 from preprocessing.files import as_png, check_distinct, list_files, make_writable, read_image, write
 from preprocessing.parser import Parser
@@ -65,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("out", metavar="OUT", type=Path, help=f"folder for {TABLE} and, with --target, the patches")
     parser.add_argument("--method", choices=METHODS, default=default.method, help="how (default %(default)s)")
     parser.add_argument("--target", type=Path, metavar="FILE", help="a patch whose stains all shall have")
-    parser.add_argument("--workers", type=command.positive, metavar="N", help="threads (default: one for each core)")
+    parser.add_argument(
+        "--workers", type=command.positive, metavar="N", help="patches worked on at once (default: one for each core)"
+    )
     return parser
 
 
@@ -78,13 +79,10 @@ def _run(options: argparse.Namespace) -> int:
     make_writable(options.out)
 
     blocks = [files[start : start + _FILES_AT_ONCE] for start in range(0, len(files), _FILES_AT_ONCE)]
-    with concurrent.futures.ThreadPoolExecutor(options.workers or os.cpu_count() or 1) as pool:
+    with _pool(options.workers or parallel.cores(), len(files)) as pool:
         tasks = [pool.submit(_do_block, block, options.source, options.out, settings, target) for block in blocks]
-        try:
-            found = (row for task in tasks for row in task.result())
-            rows = list(track(found, len(files), NAME, unit="patch"))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        found = (row for task in tasks for row in task.result())
+        rows = list(track(found, len(files), NAME, unit="patch"))
     write(options.out / TABLE, _table(rows))
 
     done = sum(row.matrix is not None for row in rows)
@@ -95,6 +93,20 @@ def _run(options: argparse.Namespace) -> int:
     if not done:
         return command.say(NAME, f"no patch could be separated; see {options.out / TABLE}", 1)
     return 0
+
+
+@contextlib.contextmanager
+def _pool(workers: int, files: int) -> Iterator[concurrent.futures.Executor]:
+    """Processes for many files, threads for few; what has not begun when it ends is given up."""
+    if workers > 1 and files >= parallel.MANY:
+        with parallel.process_pool(workers) as processes:
+            yield processes
+        return
+    threads = concurrent.futures.ThreadPoolExecutor(workers)
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
 
 
 def _read_target(path: Path, settings: StainSettings) -> _Target:

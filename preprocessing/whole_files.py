@@ -13,10 +13,11 @@ from preprocessing.errors import RunStopped, UserError
 
 
 @contextlib.contextmanager
-def replacing(path: Path, mode: str = "w") -> Iterator[IO]:
+def replacing(path: Path, mode: str = "w", lasting: bool = True) -> Iterator[IO]:
     """Opens a temporary file beside `path` that takes its place when the block ends without an error.
 
-    It and its name are on the disk by then. A UserError, or RunStopped where the disk is full, names `path`.
+    It and its name are on the disk by then. Unless `lasting`, its name need not be: what can be made again.
+    A UserError, or RunStopped where the disk is full, names `path`.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -26,7 +27,8 @@ def replacing(path: Path, mode: str = "w") -> Iterator[IO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        if lasting:
+            _sync_folder(path.parent)
     except OSError as error:
         if is_full(error):
             raise RunStopped(no_space(path)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import cv2
 import numpy as np
 import pytest
 
+from preprocessing import stain
 from tffapps.data import made
 from tffapps.data.made import decode, made_images, stacks
 from tffapps.errors import Rejected, RunStopped
@@ -236,6 +238,29 @@ def test_making_is_done_here_and_a_few_batches_are_in_memory(tmp_path, encode):
     assert threads == {threading.get_ident()}
     # Being read, read, a stack, made and being written; 30 if nothing were let go.
     assert peak < 12 * batch * np.prod(size)
+
+
+def test_processes_make_the_same_files_and_tell_of_bad_ones(tmp_path, encode, monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (7, 40, 40, 3), dtype=np.uint8)
+    images[2] = 255  # has no stains: kept as it is
+    paths = [tmp_path / f"{number}.png" for number in range(7)]
+    for path, image in zip(paths, images):
+        path.write_bytes(encode(image))
+    paths[4].write_text("hello")
+    parameters = [[0.6, 0.1, 0.7, 0.9 + number / 100, 0.3, 0.1] for number in range(7)]
+    align = made.Apart(functools.partial(stain.in_stains, settings=stain.StainSettings(min_angle=0.0)))
+
+    def files(folder):
+        found, rejects = made_images(paths, parameters, align, {}, folder, workers=2, progress=False)
+        return [path and path.read_bytes() for path in found], rejects
+
+    here = files(tmp_path / "here")
+    monkeypatch.setattr(made, "MANY", 2)
+    monkeypatch.setattr(made, "_ROWS_APART", 3)
+    assert files(tmp_path / "apart") == here
+    assert list(here[1]) == [str(paths[4])] and here[0][2] == paths[2].read_bytes() and here[0][1] != here[0][0]
+    monkeypatch.setattr(made, "process_pool", None)  # what is there is not made again
+    assert files(tmp_path / "apart") == here
 
 
 def test_stacks_can_be_read_alone(numbered, tmp_path):

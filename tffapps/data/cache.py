@@ -25,6 +25,11 @@ from tffapps.errors import Rejected, RunStopped
 from tffapps.files import replacing
 from tffapps.progress import track
 
+KILLED = (
+    "a preprocessing process was killed, perhaps for want of memory; what it finished is kept: "
+    "run the same command again, with fewer workers"
+)
+
 Function = Callable[..., bytes]  # (image bytes, **parameters) -> PNG bytes; may raise Rejected
 
 
@@ -100,10 +105,7 @@ def _run(work: Callable, items: list[tuple[str, str]], workers: int) -> Iterator
             for done in concurrent.futures.as_completed([pool.submit(work, item) for item in items]):
                 yield done.result()
     except BrokenProcessPool:
-        raise RunStopped(
-            "a preprocessing process was killed, perhaps for want of memory; what it finished is kept: "
-            "run the same command again, with fewer workers"
-        ) from None
+        raise RunStopped(KILLED) from None
 
 
 def _fill(item: tuple[str, str], function: Function, parameters: dict[str, Any], folder: Path) -> None:
@@ -134,7 +136,7 @@ def key_of(prefix: bytes, path: str) -> str:
 
 
 def store(folder: Path, key: str, suffix: str, contents: bytes) -> None:
-    with replacing(_entry(folder, key, suffix), "wb") as file:
+    with replacing(_entry(folder, key, suffix), "wb", lasting=False) as file:
         file.write(contents)
 
 

@@ -3,6 +3,8 @@
 As in `tffapps.data.cache`, but the function is called in this thread, on stacks, and may be any closure: `settings`
 must name all that its answers depend on (function, version, hashes of models), `parameters` what each image is given.
 Files are read and written by threads meanwhile; a few batches are in memory, however many images there are.
+A function that is `Apart` needs nothing of this process: many images are made by as many processes as there are cores.
+Threads do not do it: a small patch is a thousand short calls, and all wait for the one lock of the interpreter.
 
     <folder>/3f/a2/3fa2….png        the image made
     <folder>/3f/a2/3fa2….json       says that this image is kept as it is
@@ -10,9 +12,11 @@ Files are read and written by threads meanwhile; a few batches are in memory, ho
 
 import collections
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +24,9 @@ import cv2
 import numpy as np
 
 from preprocessing import files, image_bytes, stain_pixels
-from tffapps.data.cache import key_of, look_up, prefix_of, read, store
-from tffapps.errors import Rejected, UserError
+from preprocessing.parallel import MANY, cores, process_pool
+from tffapps.data.cache import KILLED, key_of, look_up, prefix_of, read, store
+from tffapps.errors import Rejected, RunStopped, UserError
 from tffapps.progress import track
 
 # (uint8 (n, height, width, 3), their places in the list of paths) -> what is made of each; None: kept as it is
@@ -29,15 +34,27 @@ Make = Callable[[np.ndarray, Sequence[int]], np.ndarray | Sequence[np.ndarray | 
 
 _DECODING = 1  # raise when `decode` changes
 _KEPT = b'{"kept": true}'
+_WRITERS = 16  # threads: each waits until its file is on the disk, which takes longer than to make it
+_ROWS_APART = 256  # that a process is given at a time
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
+@dataclasses.dataclass(frozen=True)
+class Apart:
+    """An importable function, or a `functools.partial` of one: (images, what each of them is given) to its answers."""
+
+    function: Callable[[np.ndarray, Sequence[Any]], np.ndarray | Sequence[np.ndarray | None]]
+
+    def of(self, parameters: Sequence[Any]) -> Make:
+        return lambda images, rows: self.function(images, [parameters[row] for row in rows])
+
+
 def made_images(
     paths: Sequence[Any],
     parameters: Sequence[Any],
-    make: Make,
+    make: Make | Apart,
     settings: dict[str, Any],
     folder: Path,
     *,
@@ -64,25 +81,18 @@ def made_images(
             rejects[texts[row]] = str(rejected)
             return None
 
-    def write(key: str, answer: np.ndarray | None) -> None:
-        if answer is None:
-            store(folder, key, ".json", _KEPT)
-        else:
-            store(folder, key, ".png", encode(answer))
-
     with _pool(workers) as pool:
         keys = list(_ahead(pool, key, range(len(texts)), batch))
-        missing = {key: row for row, key in enumerate(keys) if key and look_up(folder, key) is None}  # equal ones once
-        rows = track(missing.values(), len(missing), title or "images", progress and bool(missing))
-        writing: collections.deque[Future] = collections.deque()
-        with contextlib.closing(stacks(texts, rows, batch=batch, workers=workers, rejects=rejects)) as made:
-            for places, images in made:
-                for row, answer in zip(places, _checked(make(images, places), places, texts)):
-                    writing.append(pool.submit(write, str(keys[row]), answer))
-                while len(writing) > batch:
-                    writing.popleft().result()
-        for future in writing:
-            future.result()
+    missing = {key: row for row, key in enumerate(keys) if key and look_up(folder, key) is None}  # equal ones once
+    called, show = title or "images", progress and bool(missing)
+    if isinstance(make, Apart) and len(missing) >= MANY and (workers or cores()) > 1:
+        items = [(key, texts[row], parameters[row]) for key, row in missing.items()]
+        filling = _fill_apart(items, make, folder, batch, workers or cores())
+        for unreadable in track(filling, len(items), called, show):
+            rejects.update(unreadable)
+    else:
+        here = make.of(parameters) if isinstance(make, Apart) else make
+        rejects.update(_fill(track(missing.items(), len(missing), called, show), texts, here, folder, batch, workers))
 
     def result(path: str, key: str | None) -> Path | None:
         entry = look_up(folder, key) if key else None
@@ -96,7 +106,7 @@ def made_images(
 def made_paths(
     paths: Sequence[Any],
     parameters: Sequence[Any],
-    make: Make,
+    make: Make | Apart,
     settings: dict[str, Any],
     folder: Path,
     title: str,
@@ -106,6 +116,60 @@ def made_paths(
     for path, reason in rejects.items():
         raise UserError(f"{path}: {reason}; it could be read before: run the command again")
     return [os.path.abspath(str(path)) for path in found]
+
+
+def _fill(
+    items: Iterable[tuple[str, int]],
+    paths: Sequence[str],
+    make: Make,
+    folder: Path,
+    batch: int,
+    workers: int | None,
+) -> dict[str, str]:
+    """Makes and keeps an image for each of these keys and rows; why files could not be read."""
+    keys, rejects = dict[int, str](), dict[str, str]()
+
+    def rows() -> Iterator[int]:
+        for key, row in items:
+            keys[row] = key
+            yield row
+
+    def write(key: str, answer: np.ndarray | None) -> None:
+        if answer is None:
+            store(folder, key, ".json", _KEPT)
+        else:
+            store(folder, key, ".png", encode(answer))
+
+    writing: collections.deque[Future] = collections.deque()
+    read_ahead = stacks(paths, rows(), batch=batch, workers=workers, rejects=rejects)
+    with _pool(_WRITERS) as writers, contextlib.closing(read_ahead) as stacked:
+        for places, images in stacked:
+            for row, answer in zip(places, _checked(make(images, places), places, paths)):
+                writing.append(writers.submit(write, keys[row], answer))
+            while len(writing) > batch:
+                writing.popleft().result()
+        for future in writing:
+            future.result()
+    return rejects
+
+
+def _fill_apart(
+    items: Sequence[tuple[str, str, Any]], make: Apart, folder: Path, batch: int, workers: int
+) -> Iterator[dict[str, str]]:
+    """For each key, path and parameter, when it is done: why files could not be read."""
+    parts = [items[start : start + _ROWS_APART] for start in range(0, len(items), _ROWS_APART)]
+    try:
+        with process_pool(min(workers, len(parts))) as pool:
+            tasks = [pool.submit(_fill_part, part, make, folder, batch) for part in parts]
+            for part, task in zip(parts, tasks):
+                yield from [task.result()] * len(part)
+    except BrokenProcessPool:
+        raise RunStopped(KILLED) from None
+
+
+def _fill_part(items: Sequence[tuple[str, str, Any]], make: Apart, folder: Path, batch: int) -> dict[str, str]:
+    keys, paths, parameters = zip(*items)
+    return _fill(zip(keys, range(len(keys))), paths, make.of(parameters), folder, batch, workers=1)
 
 
 def stacks(
@@ -168,7 +232,7 @@ def encode(image: np.ndarray) -> bytes:
 
 
 def _checked(
-    answers: np.ndarray | Sequence[np.ndarray | None], places: list[int], paths: list[str]
+    answers: np.ndarray | Sequence[np.ndarray | None], places: list[int], paths: Sequence[str]
 ) -> Sequence[np.ndarray | None]:
     if len(answers) != len(places):
         raise ValueError(f"{len(answers)} images were made of {len(places)}, the first of them {paths[places[0]]}")
@@ -192,7 +256,7 @@ def _ahead(pool: Executor, function: Callable[[T], U], items: Iterable[T], count
 @contextlib.contextmanager
 def _pool(workers: int | None) -> Iterator[ThreadPoolExecutor]:
     """Threads that drop what they have not begun when the block is left by an error."""
-    pool = ThreadPoolExecutor(workers or os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(workers or cores())
     try:
         yield pool
     finally:

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -82,11 +83,7 @@ def aligned(paths: Sequence[str], matrices: np.ndarray, settings: StainSettings)
     Algorithm 2 of FedSDA.
     """
 
-    def align(images: np.ndarray, rows: Sequence[int]) -> list[np.ndarray | None]:
-        separated = stain.separate(images, settings)
-        composed = stain.compose(matrices[list(rows)], separated.densities)
-        return [image if ok else None for image, ok in zip(composed, separated.ok)]
-
+    align = made.Apart(functools.partial(stain.in_stains, settings=settings))
     how = {"side": "fedsda", "version": 1, **dataclasses.asdict(settings)}
     parameters = matrices.reshape(len(paths), -1).tolist()
     return made.made_paths(list(paths), parameters, align, how, cache_folder() / "aligned", "stain alignment")
