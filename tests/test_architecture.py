@@ -12,7 +12,13 @@ TFFAPPS = modules("tffapps")
 IMPORTS = imports(TFFAPPS)
 OTHERS = modules("models", "preprocessing")
 # What each of the lower layers may know. Everything above them may know them.
-MAY_IMPORT = {"wire": {"errors"}, "engine": {"errors", "wire"}, "federated": {"engine", "errors", "settings"}}
+MAY_IMPORT = {
+    "wire": {"errors"},
+    "secure_sums": set(),
+    "engine": {"errors", "secure_sums", "wire"},
+    "privacy": {"errors"},
+    "federated": {"engine", "errors", "privacy", "settings"},
+}
 OPENS_FILES = {
     "open", "os", "io", "pathlib", "shutil", "tempfile", "json", "csv", "pickle", "cv2", "print", "to_csv",
     "pd.read_csv", "read_text", "read_bytes", "write_text", "write_bytes", "np.save", "np.savez", "np.load",

@@ -48,7 +48,7 @@ def test_what_a_site_has_prepared_is_there(elsewhere):
     rows = pd.DataFrame({"path": ["a.png"], "label": ["0"], "client": ["north"], "split": ["train"]})
     (elsewhere / "worker").mkdir()
     Mailbox(elsewhere / "worker", rows, {"name": "north", "fingerprint": "f00", "classes": ["0"]})
-    assert [path.name for path in elsewhere.glob("home/data/sites/north/f00/*")]
+    assert (elsewhere / "home" / "data" / "sites" / "north" / "f00").is_dir()
 
 
 def test_nothing_names_the_folder_itself():

@@ -39,6 +39,7 @@ class Common:
     cert: str = setting("", "sites: the coordinator's certificate", metavar="FILE", in_key=False)
     key: str = setting("", "sites: its key", metavar="FILE", in_key=False)
     ca: str = setting("", "sites: the authority of the sites' certificates", metavar="FILE", in_key=False)
+    revoked: str = setting("", "sites: certificates that count no more", metavar="FILE", in_key=False)
     results: str = setting("results", "folder for tables and runs", metavar="FOLDER", in_key=False)
     min_clients: int = setting(
         1, "a round with fewer good updates is played once more, then the run stops", least=1, in_key=False
@@ -95,7 +96,7 @@ class Common:
 
     def certificates(self) -> Certificates | None:
         """What the coordinator shows to sites, if there are any."""
-        return Certificates(self.cert, self.key, self.ca) if self.across_sites else None
+        return Certificates(self.cert, self.key, self.ca, self.revoked) if self.across_sites else None
 
     def check_mlflow(self) -> None:
         """Refuses --mlflow where there is no MLflow."""

@@ -82,7 +82,9 @@ class Classifier:
 
     def test_images(self, rows: pd.DataFrame) -> TestImages:
         once = functools.partial(self.batches, shuffle=False)
-        return TestImages(self._engine, self.inputs.model, self.inputs.spec, rows, once, exact=self._exact)
+        return TestImages(
+            self._engine, self.inputs.model, self.inputs.spec, rows, once, exact=self._exact, codes=self._pool.codes
+        )
 
     def judged(self, tested: pd.DataFrame, validated: pd.DataFrame, select: str) -> tuple[dict[str, TestImages], str]:
         """Parts of a `PredictionEvaluator`, the validation images among them if there are any, and its `chosen_by`."""
@@ -106,9 +108,12 @@ class Classifier:
         counts = {name: self._class_counts(rows) for name, rows in training.items()}
         of_all = np.sum(list(counts.values()), axis=0)
         return [
-            Client(name, functools.partial(self._training, rows, (counts[name], of_all), epochs, seed, position))
+            Client(
+                name, functools.partial(self._training, rows, (counts[name], of_all), epochs, seed, position),
+                examples=epochs * len(rows),
+            )
             for position, (name, rows) in enumerate(training.items(), first)
-        ]
+        ]  # fmt: skip
 
     def _class_counts(self, rows: pd.DataFrame) -> np.ndarray:
         return np.bincount(self._pool.codes(rows), minlength=len(self._pool.classes))

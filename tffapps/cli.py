@@ -124,7 +124,7 @@ def _for_engine(app: App, flags: Flags, given: dict[str, Any]) -> Flags:
     name = common.engine
     engine.check_name(name, common.certificates())
     if not common.across_sites:
-        unused: tuple[str, ...] = ("cert", "key", "ca")
+        unused: tuple[str, ...] = ("cert", "key", "ca", "revoked")
         why = f"only sites ask for it, and --engine {name} has none"
     elif app.not_across_sites is None:
         raise UserError(f"--engine {name}: tffapps.{app.name} cannot run across sites; use {' or '.join(engine.NAMES)}")

@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(_probe(options.probe))
         return 0
     problems = [*_platform(), *_packages()]
-    advice = _memory_and_disk()
+    advice = [*_memory_and_disk(), *_sandbox()]
     if not problems:  # TensorFlow is worth asking only where it can be there
         advice += _devices(options.timeout)
         for name in engine.NAMES:
@@ -86,6 +86,21 @@ def _memory_and_disk() -> list[str]:
     if disk < LEAST_DISK_GB:
         advice.append(f"{disk:.1f} GiB of free disk; results and caches need {LEAST_DISK_GB} or more (see --results)")
     return advice
+
+
+def _sandbox() -> list[str]:
+    """What `site serve` needs of the kernel, and what it uses where it is there."""
+    from tffapps.engine import landlock, sandbox, seccomp
+
+    version, filters = landlock.version(), seccomp.available()
+    _line("Landlock", f"version {version}" if version else "no")
+    _line("seccomp filters", "yes" if filters else "no")
+    refused = sandbox.namespaces_refused()
+    _line("namespaces", f"no ({refused})" if refused else "private network, processes and shared memory")
+    lacks = sandbox.lacks()
+    what = f"this kernel has no {' and '.join(lacks)}: `site serve` has no sandbox here"
+    closed = "this kernel allows no namespaces: `site serve` cannot close TFF's worker to the network"
+    return [*([what] if lacks else []), *([closed] if refused else [])]
 
 
 def _devices(timeout: float) -> list[str]:

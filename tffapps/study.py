@@ -223,5 +223,6 @@ def _last_weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
 
 def paths_of(values: Mapping[str, Any]) -> dict[str, str]:
     """Those of the flags that name a file or folder, absolute: the settings can be run again from anywhere."""
-    given = {name: pathlib.Path(values[name]) for name in ("data", "weights", "cert", "key", "ca") if values[name]}
+    names = ("data", "weights", "cert", "key", "ca", "revoked")
+    given = {name: pathlib.Path(values[name]) for name in names if values[name]}
     return {name: str(path.resolve()) for name, path in given.items() if path.exists()}

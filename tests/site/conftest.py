@@ -1,6 +1,7 @@
 """What the tests of a site share: certificates of every kind, and a closed worker behind TLS."""
 
 import datetime
+import logging
 import pathlib
 import signal
 import socket
@@ -13,8 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from tests.engine.closed import need_namespaces
-from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.site import certs
+from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.wire.certificates import Certificates
 
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
@@ -40,10 +41,11 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("federation") / "certificates"
     certs.write(folder, ["a", "b"])
     key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
-    authority = certs._Pair(x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes()), key)
+    authority = certs.Pair(x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes()), key)
     for name, stored in (("a", "old"), (certs.COORDINATOR, "coordinator-old")):
         for file, content in certs._leaf(authority, name, (), LONG_AGO, 30).files(stored).items():
             (folder / file).write_bytes(content)
+            (folder / file).chmod(0o600)
     return folder
 
 
@@ -62,10 +64,11 @@ class Site:
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
         self.address = f"localhost:{self.port}"
-        self._file, self._log = log, log.open("w")
-        self.worker = ClosedWorker(
-            listener, name="site a", certificates=files(folder, "a"), restart=True, log=self._log
-        )  # fmt: skip
+        self._file, self._log = log, logging.FileHandler(log)
+        logger = logging.getLogger("tffapps.site.a")
+        logger.setLevel("INFO")
+        logger.addHandler(self._log)
+        self.worker = GuardedWorker(listener, name="site a", certificates=files(folder, "a"), log=self._log.stream)
 
     def logged(self, text: str, seconds: float = 5.0) -> bool:
         """Whether a line of the log holds this text, within some seconds."""
@@ -76,6 +79,7 @@ class Site:
 
     def close(self) -> None:
         self.worker.stop()
+        logging.getLogger("tffapps.site.a").removeHandler(self._log)
         self._log.close()
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from tests.engine.closed import ends, need_namespaces
 from tests.site.conftest import files
-from tffapps.engine.closed_worker import ClosedWorker
-from tffapps.site import data
+from tffapps.site import confinement, data
+from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
 from tffapps.wire.forward import forward
 
@@ -31,7 +31,8 @@ class Member:
         self.description = {**data.describe(table, name), "formats": ["png"], **published}
         self._stack = contextlib.ExitStack()
         self._folder = self._stack.enter_context(data.working_folder(table, self.description))
-        self._stack.enter_context(_looking(Mailbox(self._folder, table, self.description)))
+        self._mailbox = Mailbox(self._folder, table, self.description)
+        self._stack.enter_context(_looking(self._mailbox))
         self.port = port
         self.start()
 
@@ -45,9 +46,10 @@ class Member:
         listener.bind(("127.0.0.1", self.port))
         listener.listen(16)
         self.port = listener.getsockname()[1]
-        self.worker = ClosedWorker(
-            listener, name=f"site {self.name}", folder=self._folder, certificates=self._certificates, restart=True
-        )
+        self.worker = GuardedWorker(
+            listener, name=f"site {self.name}", folder=self._folder, certificates=self._certificates,
+            own=self._mailbox.methods, sandbox=confinement.of_the_worker(self._folder, self.name),
+        )  # fmt: skip
 
     def kill(self) -> None:
         """Everything, at once, as when a machine loses its power."""

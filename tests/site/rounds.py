@@ -31,7 +31,7 @@ def clients(table: pd.DataFrame) -> list[Client]:
 
     def client(place: int, name: str) -> Client:
         rows = training[training.client == name]
-        return Client(name, lambda number: batches(rows, stream(0, number, place)))
+        return Client(name, lambda number: batches(rows, stream(0, number, place)), examples=2 * len(rows))
 
     return [client(place, name) for place, name in enumerate(sorted(set(training.client)))]
 

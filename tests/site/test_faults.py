@@ -125,7 +125,7 @@ def test_a_site_under_another_name_than_its_certificates(noise, folder):
     need_namespaces()
     site = Member(noise, folder, "a", name="b")
     try:
-        with pytest.raises(UserError, match="site b shows a certificate for a, "):
+        with pytest.raises(UserError, match="site b shows a certificate for a; it must be for its name"):
             opened(site.address, files(folder, "coordinator"))
     finally:
         site.close()

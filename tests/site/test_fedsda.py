@@ -92,7 +92,7 @@ def test_no_stain_matrix_and_no_patch_leaves_a_site(sites, folder, manifest, tmp
     assert not any(vector.tobytes() in heard for vector in vectors)
     table = pd.read_csv(manifest)
     assert not any(pathlib.Path(path).read_bytes()[40:200] in heard for path in table.path[table.client == "a"])
-    made = list((tmp_path / "data/cache/aligned").rglob("*.png"))
+    made = list((tmp_path / "data/sites/a/data/cache/aligned").rglob("*.png"))
     assert made and not any(file.read_bytes()[40:200] in heard for file in made)
 
 

@@ -119,7 +119,7 @@ def test_gram_matrices_leave_a_site_and_images_do_not(there, manifest, place):
     assert sent.read_bytes()[1000:1200] in heard  # what does cross is heard
     table = pd.read_csv(manifest)
     paths = [pathlib.Path(path) for path in table.path[table.client == "a"]]
-    paths += list((place / "data/cache/styled").rglob("*.png"))
+    paths += list((place / "data/sites").glob("*/data/cache/styled/**/*.png"))
     assert len(paths) > 40 and not any(path.read_bytes()[60:160] in heard for path in paths)
 
 

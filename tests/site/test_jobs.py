@@ -15,6 +15,7 @@ from tffapps.engine import open_engine
 from tffapps.errors import RunStopped, UserError
 from tffapps.site import data
 from tffapps.site.mailbox import Mailbox
+from tffapps.site.relay import Refused
 from tffapps.wire import jobs
 from tffapps.wire.messages import Message
 
@@ -78,18 +79,16 @@ def mailbox(registered, noise):
         mailbox.close()
 
 
-def ask(mailbox: Mailbox, folder, wanted: Message, asking: str = "first") -> Message:
+def ask(mailbox: Mailbox, wanted: Message, asking: str = "first") -> Message:
     """As a coordinator does."""
-    (folder / "asked" / wanted.identity).write_bytes(wanted.to_bytes())
-    (folder / "asked" / f"{wanted.identity}.ready").write_text(f"{asking}\n")
-    answer = folder / "answers" / wanted.identity
-    answer.unlink(missing_ok=True)
+    take = mailbox.methods[jobs.ASK]
+    assert take("coordinator", jobs.to_ask(wanted.identity, asking, wanted.to_bytes())) == b""
     deadline = time.monotonic() + 60
-    while not answer.exists():
+    while not (answer := take("coordinator", jobs.to_ask(wanted.identity, asking))):
         assert time.monotonic() < deadline
         mailbox.look()
         time.sleep(0.05)
-    return Message.from_bytes(answer.read_bytes(), "site a")
+    return Message.from_bytes(answer, "site a")
 
 
 def test_rows_are_in_the_order_that_is_published(mailbox, caplog):
@@ -98,7 +97,7 @@ def test_rows_are_in_the_order_that_is_published(mailbox, caplog):
     listed = published.relative_manifest(description)
     numbers = [int(np.flatnonzero(listed.split == "test")[0]), 0]
     wanted = request("count", *numbers)
-    answer = ask(mailbox, folder, wanted)
+    answer = ask(mailbox, wanted)
     assert answer.fields["labels"] == [listed.label[row] for row in numbers]
     np.testing.assert_array_equal(answer.arrays["double"], [3.0, 0.0])
     for number, row in enumerate(numbers):
@@ -110,46 +109,44 @@ def test_rows_are_in_the_order_that_is_published(mailbox, caplog):
 def test_what_was_made_is_found_again(mailbox):
     mailbox, folder, table, description = mailbox
     wanted = request("count", 0)
-    ask(mailbox, folder, wanted)
+    ask(mailbox, wanted)
     kept = folder / "made" / wanted.identity / "log"
     kept.write_text("not done again")
-    ask(mailbox, folder, wanted, "second")
+    ask(mailbox, wanted, "second")
     assert kept.read_text() == "not done again"
     with data.working_folder(table, description) as other:  # the site was started again
         Mailbox(other, table, description)
-        assert (other / "answers" / wanted.identity).exists()
         assert (other / jobs.made_path(wanted.identity, 0)).exists()
     changed = {**description, "fingerprint": "0" * 16}
     with data.working_folder(table, changed) as other:  # with other images
         Mailbox(other, table, changed)
-        assert not (other / "answers" / wanted.identity).exists()
+        assert not (other / jobs.made_path(wanted.identity, 0)).exists()
 
 
 def test_what_was_made_and_is_gone_is_made_again(mailbox):
     mailbox, folder, table, _ = mailbox
     wanted = request("count", 0)
-    ask(mailbox, folder, wanted)
+    ask(mailbox, wanted)
     made = folder / jobs.made_path(wanted.identity, 0)
     made.unlink()
     made.symlink_to("nowhere")  # as when a cache is emptied
-    ask(mailbox, folder, wanted, "second")
+    ask(mailbox, wanted, "second")
     assert made.read_bytes() in [pathlib.Path(path).read_bytes() for path in table.path]
 
 
 def test_failures_say_no_names_and_can_be_tried_again(mailbox, capfd):
-    mailbox, folder, table, _ = mailbox
+    mailbox, _, table, _ = mailbox
     for asking in ("first", "second"):
-        answer = ask(mailbox, folder, request("fail", 0), asking)
+        answer = ask(mailbox, request("fail", 0), asking)
         assert answer.fields == {"error": "ValueError; the site's log says more", "asking": asking}
     assert any(path in capfd.readouterr().err for path in table.path[table.split == "train"][:1])
-    answer = ask(mailbox, folder, request("count", 999))
+    answer = ask(mailbox, request("count", 999))
     assert answer.fields["error"] == "a request about row 999 of 18"
 
 
 @pytest.mark.parametrize("name", ["rm -rf", 7, None])
 def test_nothing_else_is_done(mailbox, name):
-    mailbox, folder, *_ = mailbox
-    answer = ask(mailbox, folder, Message({jobs.JOB: name}))
+    answer = ask(mailbox[0], Message({jobs.JOB: name}))
     assert answer.fields["error"].endswith("is nothing that this site does when asked")
 
 
@@ -157,41 +154,36 @@ def test_an_unwilling_site(registered, noise):
     table = data.load(noise, "a")
     description = data.describe(table, "a")
     with data.working_folder(table, description) as folder:
-        answer = ask(Mailbox(folder, table, description, willing=False), folder, request("count", 0))
+        unwilling = Mailbox(folder, table, description, willing=False)
+        wanted = request("count", 0)
+        content = unwilling.methods[jobs.ASK]("coordinator", jobs.to_ask(wanted.identity, "a", wanted.to_bytes()))
+    answer = Message.from_bytes(content, "site a")
     assert "--no-jobs" in answer.fields["error"]
     assert not (registered / "data").exists()
 
 
-def test_odd_files_are_passed_over(mailbox, caplog):
-    mailbox, folder, *_ = mailbox
-    for name in ("..ready", "0123.ready", f"{'0' * 20}.ready"):
-        (folder / "asked" / name).write_text("x\n")
-        mailbox.look()
-    assert [record.message for record in caplog.records] == ["a request with a name that cannot be is passed over"] * 2
-    (folder / "told" / "1").write_text("round 1\nround 2\x1b[0m\n")
-    (folder / "told" / "2").write_text("not all the")
+def test_odd_requests_are_refused(mailbox, caplog):
+    methods = mailbox[0].methods
+    for content in (b"", b"../../x a\n", b"0123 a\nrequest", b"0" * 20 + b" \xff\nrequest"):
+        with pytest.raises(Refused, match="a request without an id"):
+            methods[jobs.ASK]("coordinator", content)
+    for number in range(16):
+        methods[jobs.ASK]("coordinator", jobs.to_ask(f"{number:020x}", "a", b"request"))
+    with pytest.raises(Refused, match="16 requests are waiting already"):
+        methods[jobs.ASK]("coordinator", jobs.to_ask("f" * 20, "a", b"request"))
     with caplog.at_level(logging.INFO):
-        mailbox.look()
-    assert caplog.records[-1].message == "round 1?round 2?[0m"
-    assert [file.name for file in (folder / "told").iterdir()] == ["2"]
-
-
-def test_a_request_that_is_not_all_there_is_waited_for(mailbox):
-    mailbox, folder, *_ = mailbox
-    ready = folder / "asked" / f"{request('count', 0).identity}.ready"
-    ready.write_text("fir")
-    mailbox.look()
-    assert ready.exists()
+        methods[jobs.TELL]("coordinator", b"round 1\nround 2\x1b[0m\n")
+    assert caplog.records[-1].message == "round 1?round 2?[0m?"
 
 
 def test_a_request_that_cannot_be_begun_is_answered(mailbox, monkeypatch):
-    mailbox, folder, *_ = mailbox
+    mailbox, *_ = mailbox
 
     def full(*arguments):
         raise RunStopped("no space left")
 
     monkeypatch.setattr(Mailbox, "_do", full)
-    answer = ask(mailbox, folder, request("count", 0))
+    answer = ask(mailbox, request("count", 0))
     assert answer.fields == {"error": "the site cannot begin it (RunStopped); its log says more", "asking": "first"}
 
 

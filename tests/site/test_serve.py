@@ -111,7 +111,8 @@ def test_a_supervisor_that_is_killed_is_reported(images, folder):
 
 MISTAKES = {
     "no such data": ({"data": "/nowhere"}, "a", "--data /nowhere: no such file or folder"),
-    "another client": ({"name": "localhost"}, "a", "holds the clients a, b; give one of them"),
+    "another name": ({"name": "localhost"}, "a", "a.pem is for a; give this name"),
+    "no fingerprint": ({"coordinator": "12"}, "a", "--coordinator 12: not a fingerprint"),
     "an expired certificate": ({}, "old", "old.pem: expired on 2020-01-31"),
     "another's certificate": ({}, "b", "--name a: --cert"),
     "no certificate": ({"cert": "nothing.pem"}, "a", "--cert nothing.pem: no such file"),

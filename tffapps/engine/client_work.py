@@ -5,7 +5,8 @@ A plan's client steps become the body of a lambda without placements, which a wo
     (what is broadcast, the client's own arguments, what it kept in earlier passes)
         -> (what is aggregated, what is kept)
 
-Whatever an aggregator has clients do (clip, quantise, mask) is in the body, so it is done before anything is sent.
+Whatever an aggregator has clients do (clip, quantise, mask) is in the body, so it is done before anything is sent;
+unless the work is `raw`: then only what needs the client's own data is, and the rest is done where the answer comes to.
 """
 
 import dataclasses
@@ -16,7 +17,9 @@ import tensorflow_federated as tff
 from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
+from tffapps.engine.judging import Answer
 from tffapps.engine.plan import Step, argument
+from tffapps.engine.values import Struct
 
 _PARAMETER = "sent_to_the_client"
 _CALLS = (_f.FEDERATED_MAP.uri, _f.FEDERATED_EVAL_AT_CLIENTS.uri)
@@ -34,16 +37,19 @@ class Input:
 class ClientWork:
     """`computation` takes the `inputs` and returns one value for each of `outputs`, in a struct."""
 
-    def __init__(self, steps: Sequence[Step], pass_number: int) -> None:
+    def __init__(self, steps: Sequence[Step], pass_number: int, raw: bool = False) -> None:
         """`steps` are those of the whole plan."""
         self._steps = {step.name: step for step in steps if step.at_clients}
-        self._pass = pass_number
+        self._pass, self.is_raw = pass_number, raw
         self._locals: dict[str, _f.ComputationBuildingBlock] = {}
         self._inputs: dict[str, tuple[int, Input]] = {}
         self._outputs: dict[str, tuple[int, _f.ComputationBuildingBlock]] = {}
         todo = [step for step in steps if step.pass_number == pass_number]
-        self._folded = {step.name: self._output(argument(step.call, 0)) for step in todo if step.aggregates}
-        self._kept = {step.name: self._output(_reference(step)) for step in todo if step.keep}
+        own = [step for step in todo if raw and step.name in self._steps and self._needs_the_client(step)]
+        self.raw = {step.name: self._output(_reference(step)) for step in own}  # step -> its place in the answer
+        self._folded = {step.name: self._output(argument(step.call, 0)) for step in todo if step.aggregates and not raw}
+        self._kept = {step.name: self._output(_reference(step)) for step in todo if step.keep and not raw}
+        self._names = [self._name(block) for _, block in self._outputs.values()]
         self.inputs = [each for _, each in self._inputs.values()]
         result = _f.Struct([(None, block) for _, block in self._outputs.values()])
         self.type = tff.FunctionType(tff.StructType([(None, each.type) for each in self.inputs]), result.type_signature)
@@ -60,6 +66,42 @@ class ClientWork:
     def kept(self, name: str, answer: Any) -> Any:
         """Of an answer, what a step's value was."""
         return answer[self._kept[name]]
+
+    def named(self, answer: Any) -> Answer:
+        """The parts of an answer with their names, as far as they have one in the result of the client's work."""
+        if not self.is_raw:
+            return [(name, answer[index]) for index, name in enumerate(self._names)]
+        parts: Answer = []
+        for index in self.raw.values():
+            result = answer[index]
+            fields = tff.structure.to_elements(result) if isinstance(result, Struct) else [(None, result)]
+            parts += [(name or "", value) for name, value in fields]
+        return parts
+
+    def _needs_the_client(self, step: Step) -> bool:
+        """Whether a step is of the client's own data, not of what earlier steps made of it."""
+        uri = step.call.function.uri
+        if step.same_for_all or uri not in _CALLS:
+            return False
+        return uri == _f.FEDERATED_EVAL_AT_CLIENTS.uri or self._has_own(argument(step.call, 1))
+
+    def _has_own(self, block: _f.ComputationBuildingBlock) -> bool:
+        if isinstance(block, _f.Struct):
+            return any(map(self._has_own, block))
+        step = self._steps.get(_root(block))
+        if step is None:
+            return True
+        return step.call.function.uri == _f.FEDERATED_ZIP_AT_CLIENTS.uri and self._has_own(step.call.argument)
+
+    def _name(self, block: _f.ComputationBuildingBlock) -> str:
+        """Of an output that is one field of another step's result; "" of any other."""
+        local = self._locals.get(block.name) if isinstance(block, _f.Reference) else None
+        picks = local.function.result if isinstance(local, _f.Call) and isinstance(local.function, _f.Lambda) else None
+        if not isinstance(picks, _f.Selection) or not isinstance(picks.source, _f.Reference):
+            return ""
+        if picks.name is not None:
+            return picks.name
+        return tff.structure.to_elements(picks.source.type_signature)[picks.index][0] or ""
 
     def _output(self, block: _f.ComputationBuildingBlock) -> int:
         # Several aggregations may be of the same value: it is sent once.

@@ -10,11 +10,12 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import IO, Any
 
+from tffapps.engine.sandbox import Sandbox
 from tffapps.engine.supervisor import Orders
 from tffapps.errors import UserError
-from tffapps.wire.certificates import Certificates
 
 _PACKAGES = pathlib.Path(__file__).resolve().parents[2]
 _PROGRAM = (
@@ -36,8 +37,8 @@ class ClosedWorker:
     """Starts when made, is reached through `listener`, and ends with `stop` or with this process.
 
     `name` begins its messages. Where the kernel allows no private network it refuses to start, or, with `allow_open`,
-    says so and goes on. Callers show a certificate if there are `certificates`. With `restart` a worker that dies is
-    followed by another; without, everything ends. The listener is closed here: it lives on in the supervisor.
+    says so and goes on. With `restart` a worker that dies is followed by another; without, everything ends. The
+    listener, a Unix socket that nobody else can open, is closed here: it lives on in the supervisor.
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class ClosedWorker:
         name: str,
         binary: pathlib.Path | None = None,
         folder: pathlib.Path | None = None,
-        certificates: Certificates | None = None,
         restart: bool = False,
         allow_open: bool = False,
         log: IO[Any] | None = None,
-        remove: pathlib.Path | None = None,
+        remove: Sequence[pathlib.Path] = (),
+        sandbox: Sandbox | None = None,
         start_timeout: float = 30.0,
     ) -> None:
-        """`folder` is where it resolves relative paths, `remove` one to remove at the end, `log` a file to write to."""
+        """`folder` is where it resolves relative paths, `remove` some to remove at the end, `log` a file for lines."""
         binary = binary or binary_path()
         if not os.access(binary, os.X_OK):
             raise UserError(f"{name}: {binary} is missing or not executable; run set-up again")
@@ -66,7 +67,7 @@ class ClosedWorker:
         orders: dict[str, Any] = {
             "parent": os.getpid(), "listener": listener.fileno(), "name": name, "binary": str(binary),
             "folder": str(folder or pathlib.Path.cwd()), "start_timeout": start_timeout, "restart": restart,
-            "certificates": certificates, "remove": str(remove or ""),
+            "sandbox": sandbox, "remove": [str(each) for each in remove],
         }  # fmt: skip
         with listener:
             self.closed = True

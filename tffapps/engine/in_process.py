@@ -8,7 +8,7 @@ in sequence and every result is folded into its aggregates at once, so memory do
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -23,11 +23,12 @@ from tffapps.engine.values import AtClients, Spill, Struct, any_deferred, egest,
 
 
 class ClientError(RuntimeError):
-    """The work of one client failed; `client` is its position in the arguments."""
+    """The work of one client failed; `client` is its position in the arguments. If several did, `reasons` has all."""
 
-    def __init__(self, client: int, cause: BaseException) -> None:
+    def __init__(self, client: int, cause: BaseException, reasons: dict[int, str] | None = None) -> None:
         super().__init__(f"client {client}: {type(cause).__name__}: {cause}")
         self.client = client
+        self.reasons = reasons or {client: str(cause)}
 
 
 class InProcessContext(EngineContext):
@@ -244,6 +245,10 @@ class ClientValues:
         self._run = run
         self.client = client
         self._values: dict[str, Any] = {}
+
+    def given(self, values: Mapping[str, Any]) -> None:
+        """Steps that were done elsewhere."""
+        self._values.update(values)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:

@@ -35,7 +35,7 @@ class RemoteWorker:
     """For one thread at a time. `is_there` says whether it is worth waiting for an answer, however long it takes."""
 
     def __init__(self, channel: grpc.Channel, is_there: Callable[[], bool]) -> None:
-        self._is_there = is_there
+        self._is_there, self._channel = is_there, channel
         self._stub = executor_pb2_grpc.ExecutorGroupStub(channel)
         # Its answer stays bytes until `answers.read` has seen how many they are.
         self._compute = channel.unary_unary(_COMPUTE, executor_pb2.ComputeRequest.SerializeToString)
@@ -75,6 +75,10 @@ class RemoteWorker:
                 self._ask(self._stub.Dispose, executor_pb2.DisposeRequest(executor=self._executor, value_ref=made))
         return ingest(answers.read(answer, result_type, most_bytes), result_type, set())
 
+    def call(self, method: str, content: bytes) -> bytes:
+        """What the other end answers to a method of its own, which is not TFF's."""
+        return self._ask(self._channel.unary_unary(method), content)
+
     def leave(self) -> None:
         """Lets the worker forget everything; not worth more than a moment."""
         request = executor_pb2.DisposeExecutorRequest(executor=self._executor)
@@ -93,7 +97,7 @@ class RemoteWorker:
         return self._ask(self._stub.CreateValue, request).value_ref
 
     def _ask(self, method: grpc.UnaryUnaryMultiCallable, request: Any) -> Any:
-        self.bytes_sent += request.ByteSize()
+        self.bytes_sent += _size(request)
         try:
             pending = method.future(request)
         except ValueError as error:  # the channel is closed
@@ -101,7 +105,7 @@ class RemoteWorker:
         while True:
             try:
                 response = pending.result(timeout=_SECONDS_BETWEEN_LOOKS)
-                self.bytes_received += len(response) if isinstance(response, bytes) else response.ByteSize()
+                self.bytes_received += _size(response)
                 return response
             except grpc.FutureTimeoutError:
                 if not self._is_there():
@@ -113,6 +117,10 @@ class RemoteWorker:
                 if error.code() in _GONE:
                     raise WorkerLost("the connection was lost") from None
                 raise WorkFailed(error.details() or str(error.code())) from None
+
+
+def _size(message: Any) -> int:
+    return len(message) if isinstance(message, bytes) else message.ByteSize()
 
 
 def serialized(value: Any, value_type: tff.Type) -> executor_pb2.Value:

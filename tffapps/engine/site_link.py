@@ -1,7 +1,6 @@
 """The coordinator's link to one site: made, checked, lost and made again."""
 
 import contextlib
-import json
 import threading
 from typing import Any
 
@@ -13,10 +12,9 @@ from tffapps.engine.answers import BadAnswer
 from tffapps.engine.remote import RemoteWorker, WorkerLost, WorkFailed
 from tffapps.errors import UserError
 from tffapps.wire import channel, protocol
+from tffapps.wire import description as descriptions
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.heartbeat import Heartbeat
-
-_LARGEST_DESCRIPTION = 2**24  # bytes
 
 
 class SiteLink:
@@ -72,6 +70,17 @@ class SiteLink:
                 self._drop()
                 raise
 
+    def call(self, method: str, content: bytes) -> bytes:
+        """A method that the site answers itself; WorkerLost if it goes away meanwhile, WorkFailed if it refuses."""
+        with self._lock:
+            self.connect()
+            assert self._worker is not None
+            try:
+                return self._worker.call(method, content)
+            except WorkerLost:
+                self._drop()
+                raise
+
     def traffic(self) -> tuple[int, int]:
         """Bytes sent to the site and received from it so far, without what TLS and HTTP/2 add."""
         sent, received = self._traffic
@@ -101,14 +110,17 @@ class SiteLink:
     def _published(self) -> dict[str, Any]:
         assert self._worker is not None
         try:
-            text = self._worker.evaluate(*_published(), most_bytes=_LARGEST_DESCRIPTION).numpy()
+            text = self._worker.evaluate(*_published(), most_bytes=descriptions.MOST_BYTES).numpy()
         except BadAnswer as error:
             raise UserError(f"{self.address}: refused what the site answered: {error}") from None
+        return self._understood(text)
+
+    def _understood(self, text: bytes) -> dict[str, Any]:
         try:
-            description = json.loads(text)
-            return {**description, "name": str(description["name"])}
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f"{self.address}: what the site publishes cannot be read; is it a tffapps site?") from None
+            return descriptions.read(text)
+        except ValueError as error:
+            what = f"{self.address}: what the site publishes is not as it should be: {error}"
+            raise UserError(f"{what}; is it a tffapps site, of this version?") from None
 
     def _check(self, description: dict[str, Any]) -> None:
         assert self._heartbeat is not None
@@ -120,10 +132,8 @@ class SiteLink:
                 raise UserError(
                     f"{site} has {package} {theirs.get(package)}, here is {version}; install the same tffapps"
                 )
-        if description["name"] not in self._heartbeat.names:
-            raise UserError(
-                f"{site} shows a certificate for {', '.join(self._heartbeat.names)}; it must be for its name"
-            )
+        if description["name"] != self._heartbeat.name:
+            raise UserError(f"{site} shows a certificate for {self._heartbeat.name}; it must be for its name")
         if self.description and description != self.description:
             raise UserError(f"{site} came back with other data or another name; start the run again")
         self.description = description

@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 from tffapps.engine import lowering, remote, site_jobs
 from tffapps.engine.client_work import ClientWork
 from tffapps.engine.in_process import ClientError, ClientValues, Fold, InProcessContext, Run
+from tffapps.engine.judging import Judge, judge_in_office
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
 from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
@@ -33,7 +34,7 @@ class SitesContext(InProcessContext):
     def __init__(self, addresses: Sequence[str], certificates: Certificates) -> None:
         super().__init__()
         # By identity; what a key is of is kept alive beside its value, so that the key cannot be reused.
-        self._works: dict[tuple[int, int], tuple[Plan, ClientWork]] = {}
+        self._works: dict[tuple[int, int, bool], tuple[Plan, ClientWork]] = {}
         self._protos: dict[int, tuple[tff.Computation, Any]] = {}
         self._lock = threading.Lock()  # sites may be asked from several threads
         certificate_checks.check(certificates, "coordinator")
@@ -81,10 +82,10 @@ class SitesContext(InProcessContext):
             raise UserError(f"{name}: no such site; there are {', '.join(self.links)}")
         return self.links[name]
 
-    def client_work(self, plan: Plan, pass_number: int) -> ClientWork:
-        key = (id(plan), pass_number)
+    def client_work(self, plan: Plan, pass_number: int, raw: bool) -> ClientWork:
+        key = (id(plan), pass_number, raw)
         if key not in self._works:
-            self._works[key] = (plan, ClientWork(plan.steps, pass_number))
+            self._works[key] = (plan, ClientWork(plan.steps, pass_number, raw))
         return self._works[key][1]
 
     def traffic(self) -> tuple[int, int]:
@@ -105,6 +106,7 @@ class _SitesRun(Run):
     def __init__(self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> None:
         super().__init__(context, plan, parameter, clients, spill)
         self._sites = context
+        self._judge = judge_in_office()
         self._links = [None if name == HERE else context.link(name) for name in _sites(parameter, clients)]
         # Before anyone begins: the work of the others would be for nothing.
         used = self._used()
@@ -120,23 +122,45 @@ class _SitesRun(Run):
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
         if not self._used():
             return super()._fold_clients(number, folds, kept)
-        work = self._sites.client_work(self._plan, number)
+        work = self._sites.client_work(self._plan, number, self._judge is not None and self._judge.raw)
         answers = self._ask(work)
+        if self._judge is not None:
+            self._refuse(self._judge, work, answers)
         for client, link in enumerate(self._links):
             try:
                 if link is None:
                     self._fold_client(client, folds, kept)
-                    continue
-                answer = answers[client].result()
-                for fold in folds:
-                    fold.add(work.folded(fold.name, answer))
-                for name in kept:
-                    self._keep(name, work.kept(name, answer))
+                else:
+                    self._fold_answer(client, work, answers[client].result(), folds, kept)
             except Exception as error:
                 concurrent.futures.wait(answers)  # sites do one thing at a time
                 raise ClientError(client, error) from error
             answers[client] = concurrent.futures.Future()  # drops what was folded
             answers[client].set_result(None)
+
+    def _fold_answer(self, client: int, work: ClientWork, answer: Any, folds: list[Fold], kept: list[str]) -> None:
+        values = ClientValues(self, client)
+        values.given({name: answer[place] for name, place in work.raw.items()})
+        for fold in folds:
+            fold.add(values.evaluate(fold.value) if work.is_raw else work.folded(fold.name, answer))
+        for name in kept:
+            self._keep(name, values[name] if work.is_raw else work.kept(name, answer))
+
+    def _refuse(self, judge: Judge, work: ClientWork, answers: list[concurrent.futures.Future[Any]]) -> None:
+        """Asks the judge about all answers; those of sites that failed are none."""
+        concurrent.futures.wait(answers)
+        good = {
+            client: work.named(answers[client].result())
+            for client, link in enumerate(self._links)
+            if link is not None and answers[client].exception() is None
+        }
+        wrong = {
+            client: f"{link.address}: refused what site {link.name} answered: {why}"
+            for client, why in judge(good).items()
+            if (link := self._links[client]) is not None
+        }
+        if wrong:
+            raise ClientError(next(iter(wrong)), UserError(next(iter(wrong.values()))), wrong)
 
     def _ask(self, work: ClientWork) -> list[concurrent.futures.Future[Any]]:
         """Sends every client's work to its site; clients of one site come one after the other.

@@ -2,7 +2,7 @@
 
 It is handed a listening socket, enters a private network, starts the worker there and forwards what it accepts:
 
-    caller ──TLS or Unix socket──► supervisor ──127.0.0.1 of the private network──► worker
+    caller ──Unix socket──► supervisor ──127.0.0.1 of the private network──► worker
 
 The worker's port, open to all and without authentication, exists in that private network only. It ends with its
 parent, the worker ends with it, and its reports to the parent are lines of JSON.
@@ -25,20 +25,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from tffapps.engine import namespace
-from tffapps.wire.certificates import Certificates
+from tffapps.engine import namespace, sandbox
+from tffapps.engine.sandbox import Sandbox
 from tffapps.wire.tls_proxy import TlsProxy
 
 _PR_SET_PDEATHSIG = 1
-# Runs in the worker's process: die with the parent (argv[1] is its process id), then become the worker.
-_LAUNCHER = f"""
-import ctypes, os, sys
-ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, 9)
-if os.getppid() != int(sys.argv[1]): sys.exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 _LINES_KEPT = 20
 _SHORT_LIFE = 30.0  # a worker that ends sooner is followed by the next after a pause
 _LONGEST_PAUSE = 30.0
@@ -58,8 +52,8 @@ class Orders:
     start_timeout: float
     closed: bool = True  # False: without a private network
     restart: bool = False  # start another worker after one that died; otherwise end
-    certificates: Certificates | None = None  # without them callers are not asked who they are
-    remove: str = ""  # a folder to remove at the end, also when the parent is gone
+    sandbox: Sandbox | None = None  # what the worker may do; without one, all that its user may
+    remove: Sequence[str] = ()  # folders to remove at the end, also when the parent is gone
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -67,8 +61,8 @@ class Orders:
     @classmethod
     def from_json(cls, text: str) -> Orders:
         fields = json.loads(text)
-        certificates = fields.pop("certificates")
-        return cls(**fields, certificates=Certificates(**certificates) if certificates else None)
+        confined = fields.pop("sandbox")
+        return cls(**fields, sandbox=Sandbox(**confined) if confined else None)
 
 
 class _Worker:
@@ -77,9 +71,10 @@ class _Worker:
     def __init__(self, orders: Orders) -> None:
         self.port = _free_port()
         self.started = time.monotonic()
-        command = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), orders.binary, f"--port={self.port}"]
+        program = [orders.binary, f"--port={self.port}"]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            sandbox.command(orders.sandbox, program, os.getpid()),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             cwd=orders.folder, start_new_session=True,
         )  # fmt: skip
         self._lines: collections.deque[str] = collections.deque(maxlen=_LINES_KEPT)
@@ -130,12 +125,12 @@ class Supervisor:
         die_with(self._orders.parent)
         try:
             listener = socket.socket(fileno=self._orders.listener)
-            door = TlsProxy(listener, self._orders.certificates, self._inside, self._log)
+            door = TlsProxy(listener, None, lambda _: self._inside(), _quiet("supervisor.door"))
             self._worker = worker = _Worker(self._orders)
             self._wait_until_it_answers(worker)
         except _CannotStart as error:
             return self.report("failed", why=str(error))
-        except OSError as error:  # of TLS files that were changed meanwhile, or of a program that cannot be started
+        except OSError as error:  # of a program that cannot be started
             return self.report("failed", why=f"{error.strerror or error}")
         self.report("ready", pid=worker.process.pid, port=worker.port)
         self._serve(listener, door)
@@ -143,8 +138,9 @@ class Supervisor:
     def end(self) -> None:
         if self._worker is not None:
             self._worker.end()
-        if self._orders.remove and not self._leave:
-            shutil.rmtree(self._orders.remove, ignore_errors=True)
+        if not self._leave:
+            for folder in self._orders.remove:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _serve(self, listener: socket.socket, door: TlsProxy) -> None:
         listener.setblocking(False)
@@ -242,6 +238,13 @@ def _wake_up_when_a_child_ends() -> socket.socket:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(theirs.detach(), warn_on_full_buffer=False)
     return ours
+
+
+def _quiet(name: str) -> logging.Logger:
+    """Who comes is known to whoever opened the socket; only what goes wrong is worth a line."""
+    logger = logging.getLogger(name)
+    logger.setLevel(logging.WARNING)
+    return logger
 
 
 def _terminate(*_: Any) -> None:

@@ -4,15 +4,11 @@ Left to itself the worker stays behind when the program ends, holds on to its st
 network interface without authentication.
 """
 
-import os
 import pathlib
 import shutil
-import socket
-import tempfile
 
+from tffapps.engine import unix_socket
 from tffapps.engine.closed_worker import ClosedWorker, binary_path
-
-_LONGEST_PATH = 100  # of a Unix socket, in bytes; the kernel's limit is 107
 
 
 class WorkerProcess(ClosedWorker):
@@ -22,12 +18,12 @@ class WorkerProcess(ClosedWorker):
     """
 
     def __init__(self, start_timeout: float = 30.0) -> None:
-        self._folder = _private_folder()
+        self._folder = unix_socket.private_folder("tffapps-worker-")
         try:
             path = self._folder / "worker"
             super().__init__(
-                _listen(path), name="--engine worker", binary=binary_path(), allow_open=True, remove=self._folder,
-                start_timeout=start_timeout,
+                unix_socket.listen(path), name="--engine worker", binary=binary_path(), allow_open=True,
+                remove=[self._folder], start_timeout=start_timeout,
             )  # fmt: skip
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -51,27 +47,6 @@ class WorkerProcess(ClosedWorker):
     def stop(self) -> None:
         super().stop()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _private_folder() -> pathlib.Path:
-    """A new folder that is ours alone, with a path short enough for a Unix socket."""
-    folder = tempfile.mkdtemp(prefix="tffapps-worker-")
-    if len(os.fsencode(folder)) > _LONGEST_PATH - len("/worker"):
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="tffapps-worker-", dir="/tmp")
-    return pathlib.Path(folder)
-
-
-def _listen(path: pathlib.Path) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        listener.bind(str(path))
-        path.chmod(0o600)
-        listener.listen(16)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
 
 
 def _is_running(pid: int) -> bool:

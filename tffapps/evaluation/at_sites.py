@@ -50,15 +50,33 @@ def predictor(model: tf.keras.Model, element_spec: Any) -> tff.Computation:
 
 
 def predict(
-    engine: Engine, computation: tff.Computation, weights: Sequence[np.ndarray], batches: Mapping[str, tf.data.Dataset]
+    engine: Engine,
+    computation: tff.Computation,
+    weights: Sequence[np.ndarray],
+    batches: Mapping[str, tf.data.Dataset],
+    expected: Mapping[str, np.ndarray] | None = None,
 ) -> Predictions:
-    """Asks all sites at the same time; `batches` are by site, and so is the order of the result."""
+    """Asks all sites at the same time; `batches` are by site, and so is the order of the result.
+
+    `expected` are the labels of each site's images: a site that answers with others is missing.
+    """
     answers, missing = answers_of(engine, computation, weights, batches)
-    found = list(answers.values())
     width = computation.type_signature.result[1].shape[-1]
+    wrong = {site: _wrong(answer[0], answer[1], (expected or {}).get(site)) for site, answer in answers.items()}
+    missing |= {site: f"refused what site {site} answered: {why}" for site, why in wrong.items() if why}
+    found = [answer for site, answer in answers.items() if not wrong[site]]
     labels = np.concatenate([np.zeros(0, np.int64), *(np.asarray(labels, np.int64) for labels, _ in found)])
     probabilities = np.concatenate([np.zeros((0, width), np.float32), *(outputs for _, outputs in found)])
     return Predictions(labels, probabilities, missing)
+
+
+def _wrong(labels: np.ndarray, outputs: np.ndarray, expected: np.ndarray | None) -> str:
+    images = len(labels if expected is None else expected)
+    if not len(labels) == len(outputs) == images:
+        return f"{len(labels)} labels and {len(outputs)} predictions of {images} images"
+    if expected is not None and not np.array_equal(labels, expected):
+        return "other labels than its images have"
+    return ""
 
 
 def answers_of(

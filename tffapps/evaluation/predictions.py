@@ -36,14 +36,15 @@ class TestImages:
         *,
         exact: Callable[[pd.DataFrame], tf.data.Dataset] | None = None,
         here: bool = False,
+        codes: Callable[[pd.DataFrame], np.ndarray] | None = None,
     ) -> None:
         """`batches` makes a dataset of rows, in their order; the `client` of a row is its site.
 
         They are read when images are first predicted: a run that is finished reads none. `exact` is the same in single
         precision, where `batches` are of stored activations. `here`: the images are the coordinator's own, also where
-        the clients are sites.
+        the clients are sites. `codes` gives the labels of rows as numbers: sites must answer with them.
         """
-        self._exact = exact
+        self._exact, self._codes = exact, codes
         self._engine, self._model, self._element_spec = engine, model, element_spec
         self._at_sites = bool(engine.sites) and not here
         self._parts = dict(list(rows.groupby("client", sort=True))) if self._at_sites else {"": rows}
@@ -67,7 +68,8 @@ class TestImages:
             self._model.set_weights(weights)
             labels, probabilities = classification.finite_predictions(self._model, self._batches[""])
             return Predictions(labels, probabilities, self._images)
-        answers = at_sites.predict(self._engine, self._predictor, weights, self._batches)
+        expected = {str(site): self._codes(part) for site, part in self._parts.items()} if self._codes else None
+        answers = at_sites.predict(self._engine, self._predictor, weights, self._batches, expected)
         for site, why in answers.missing.items():
             if last:
                 raise RunStopped(

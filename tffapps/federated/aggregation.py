@@ -69,6 +69,11 @@ class Aggregation:
         raise ValueError(f"aggregator {self.aggregator!r}: choose one of {', '.join(NAMES)}")
 
     @property
+    def seen(self) -> bool:
+        """Whether the server sees each update as it is: not clipped, masked or packed by the client."""
+        return self.aggregator not in ("secure", "dp", "compressed")
+
+    @property
     def statistics_apart(self) -> bool:
         return self.aggregator != "dp"
 

@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tffapps.engine.in_process import ClientError
+from tffapps.engine.judging import judged
 from tffapps.engine.values import AtSite, Deferred
 from tffapps.errors import RunStopped
+from tffapps.federated.judge import Judge
 from tffapps.federated.round import AnyState, Round, RoundResult
 
 Result = TypeVar("Result")
@@ -23,6 +25,7 @@ class Client:
     batches: Callable[[int], Any]
     # Where the data is, if the federation is across sites; None: the site of the same name; HERE: with the coordinator.
     site: str | None = None
+    examples: int | None = None  # the most that it can have seen in a round, if that is known
 
     def data(self, number: int) -> AtSite:
         return AtSite(self.name if self.site is None else self.site, self.batches(number))
@@ -74,13 +77,14 @@ def play(
     positions = list(range(len(clients)) if asked is None else asked)
 
     def call(present: Sequence[int]) -> RoundResult:
-        return round_.next(
-            state,
-            list(present),
-            [clients[position].data(number) for position in present],
-            server_data=server_data(number) if server_data else None,
-            kept=[Deferred(functools.partial(kept, position)) for position in present] if kept else None,
-        )
+        with judged(Judge.of_round(round_, state, present, [clients[position].examples for position in present])):
+            return round_.next(
+                state,
+                list(present),
+                [clients[position].data(number) for position in present],
+                server_data=server_data(number) if server_data else None,
+                kept=[Deferred(functools.partial(kept, position)) for position in present] if kept else None,
+            )
 
     outcome, needed = None, max(min_clients, round_.aggregation.least_clients)
     for _ in range(2):
@@ -129,7 +133,7 @@ def call_without_failing(
         try:
             return call(present), present, failed
         except ClientError as error:
-            failing = {present[error.client]: str(error.__cause__)}
+            failing = {present[client]: why for client, why in error.reasons.items()}
         except Exception as error:
             failing = _failing_alone(call, present)
             if not failing:

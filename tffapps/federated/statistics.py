@@ -34,9 +34,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tffapps.engine.judging import judged
 from tffapps.errors import UserError
 from tffapps.federated.aggregation import AGAINST_BAD, Aggregation
 from tffapps.federated.cohort import Client, call_without_failing
+from tffapps.federated.judge import Judge
 from tffapps.federated.local import Tensors
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.round import AnyState, AveragingState
@@ -65,6 +67,7 @@ class Reestimation:
     layout: WeightsLayout
     sent: list[tf.TensorSpec]  # by a client, beside its report
     computation: tff.Computation  # what `next` calls
+    seen: bool = True  # each client's numbers by the server
 
     def next(self, weights: Sequence[Any], positions: Sequence[int], data: Sequence[Any]) -> ReestimationResult:
         """The weights with new statistics, on the engine that is open.
@@ -116,7 +119,7 @@ def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Re
         return {"weights": weights, "reports": gather(done.report, row)}
 
     sent = [spec for norm in norms for spec in _moment_specs(norm)]
-    return Reestimation(layout, sent, reestimate_statistics)
+    return Reestimation(layout, sent, reestimate_statistics, aggregation.seen)
 
 
 def check_aggregation(aggregation: Aggregation) -> None:
@@ -162,8 +165,13 @@ def reestimate(
     def with_new_statistics(weights: Sequence[Any]) -> tuple[list[Any], int]:
         nonlocal asked, down, up
         down += reestimation.bytes_down(len(asked))
+
+        def call(present: Sequence[int]) -> ReestimationResult:
+            with judged(Judge(present, [clients[each].examples for each in present], raw=reestimation.seen)):
+                return reestimation.next(weights, present, [clients[each].data(number) for each in present])
+
         result, present, failed = call_without_failing(
-            lambda present: reestimation.next(weights, present, [clients[each].data(number) for each in present]),
+            call,
             asked,
             f"re-estimating BatchNorm's statistics after round {number}",
         )

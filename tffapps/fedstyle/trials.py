@@ -211,7 +211,8 @@ class Trials:
 
         def client(position: int, name: str) -> Client:
             return Client(
-                name, lambda number: feed.training(rows[name], epochs, stream(seed, number, position)), site
+                name, lambda number: feed.training(rows[name], epochs, stream(seed, number, position)), site,
+                examples=epochs * len(rows[name]),
             )  # fmt: skip
 
         return [client(position, name) for position, name in enumerate(rows)]
@@ -236,8 +237,9 @@ class Trials:
 
         def pictures(model: tf.keras.Model) -> TestImages:
             return TestImages(
-                self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once, exact=feed.exact
-            )
+                self._study.engine, model, feed.inputs.spec, feed.pool.part("test"), feed.once, exact=feed.exact,
+                codes=feed.pool.codes,
+            )  # fmt: skip
 
         if role.method.sends_weights:
             self._evaluators[key] = evaluators.of_global_model(pictures(model), feed.pool.classes)

@@ -167,7 +167,10 @@ class Trials:
 
     def _clients(self, cohort: Cohort, seed: int) -> list[Client]:
         def client(position: int, name: str, rows: pd.DataFrame) -> Client:
-            return Client(name, lambda number: self.network.batches(rows, stream(seed, number, position)))
+            return Client(
+                name, lambda number: self.network.batches(rows, stream(seed, number, position)),
+                examples=self._flags[UNetSettings].epochs * len(rows),
+            )  # fmt: skip
 
         return [client(position, name, rows) for position, (name, rows) in enumerate(cohort.training.items())]
 

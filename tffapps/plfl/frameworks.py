@@ -111,7 +111,7 @@ class Frameworks:
 
     def _csfl(self, images: _Images) -> Federation:
         settings, local = self._flags[CsflSettings], self._flags[LocalSettings]
-        clients = self._tested(images, lambda rows, seed: self._training(rows, local.epochs, seed))
+        clients = self._tested(images, lambda rows, seed: self._training(rows, local.epochs, seed), local.epochs)
         return Federation(
             self._method(TestedFedAvg), settings.csfl_rounds, self._tasks["csfl"], clients, (settings, local)
         )
@@ -173,19 +173,24 @@ class Frameworks:
         gold = images.rows(oai.SERVER)
         return lambda number: self._training(gold, epochs, stream(images.seed, number, _SERVER_POSITION), view)
 
-    def _tested(self, images: _Images, training: Callable[[pd.DataFrame, int], Any]) -> list[Client]:
+    def _tested(
+        self, images: _Images, training: Callable[[pd.DataFrame, int], Any], epochs: int | None = None
+    ) -> list[Client]:
         """Clients that also test; `training` is made of a client's rows and a seed."""
         return self._clients(
             images,
             lambda client, seed: DataAndTest(
                 training(images.rows(client), seed), self.plain(images.rows(client, "test"))
             ),
+            epochs,
         )
 
     def _labelling(self, images: _Images, passes: _Passes) -> list[Client]:
         """Clients that label their own images."""
         prior = self._prior(images)
-        return self._clients(images, lambda client, seed: self._unlabelled(images.rows(client), prior, passes, seed))
+        return self._clients(
+            images, lambda client, seed: self._unlabelled(images.rows(client), prior, passes, seed), passes.epochs
+        )
 
     def _unlabelled(self, rows: pd.DataFrame, prior: np.ndarray, passes: _Passes, seed: int) -> UnlabelledData:
         paths, numbers, batch = list(rows.path), np.arange(len(rows)), self._batch
@@ -230,11 +235,15 @@ class Frameworks:
         counts = np.bincount(self._pool.codes(images.rows(oai.SERVER)), minlength=len(self._pool.classes))
         return (counts / counts.sum()).astype(np.float32)
 
-    def _clients(self, images: _Images, data: Callable[[str, int], Any]) -> list[Client]:
-        """`data` is a client's in a round, made of its name and the seed of its random numbers there."""
+    def _clients(self, images: _Images, data: Callable[[str, int], Any], epochs: int | None) -> list[Client]:
+        """`data` is a client's in a round, made of its name and the seed of its random numbers there.
+
+        `epochs`: how often a round sees an image at most, if that is known.
+        """
 
         def client(name: str, position: int) -> Client:
-            return Client(name, lambda number: data(name, stream(images.seed, number, position)))
+            most = None if epochs is None else epochs * len(images.rows(name))
+            return Client(name, lambda number: data(name, stream(images.seed, number, position)), examples=most)
 
         return [client(name, position) for name, position in self._positions.items()]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from preprocessing.parser import Parser
 from tffapps import cli
-from tffapps.site import LEAF_DAYS
+from tffapps.site import LEAF_DAYS, identity_commands
 
 _CERTS = "make the certificates of a trial federation"
 _SERVE = "take part in a federation with this machine's data"
@@ -33,6 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     certs.add_argument("--days", type=int, default=LEAF_DAYS, help=days)
     certs.set_defaults(work=_certs)
 
+    identity_commands.add(commands)
+
     serve = commands.add_parser("serve", help=_SERVE, description=_SERVE, allow_abbrev=False)
     _add_data(serve)
     meaning = f"where to wait for the coordinator (default {_LISTEN}: this machine only)"
@@ -40,8 +42,13 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--cert", required=True, metavar="FILE", help="this site's certificate")
     serve.add_argument("--key", required=True, metavar="FILE", help="its key")
     serve.add_argument("--ca", required=True, metavar="FILE", help="the authority of the coordinator's certificate")
+    meaning = "SHA-256 of the coordinator's certificate (`site fingerprint`): no other comes in; several with commas"
+    serve.add_argument("--coordinator", default="", metavar="FINGERPRINT", help=meaning)
+    serve.add_argument("--revoked", default="", metavar="FILE", help="the authority's list of revoked certificates")
     meaning = "go on where the kernel cannot keep TFF's worker off the network: who reaches it can read and write files"
     serve.add_argument("--allow-open-worker", action="store_true", help=meaning)
+    meaning = "go on without a sandbox: the coordinator can then read, write and run what your user can"
+    serve.add_argument("--without-sandbox", action="store_true", help=meaning)
     meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
     serve.add_argument("--no-jobs", action="store_true", help=meaning)
     serve.add_argument("--no-chores", action="store_true", dest="no_jobs", help=argparse.SUPPRESS)  # its name in 0.1.0
@@ -61,23 +68,26 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 def _certs(options: argparse.Namespace) -> None:
     from tffapps.site import certs
+    from tffapps.wire.certificate_checks import COORDINATOR
 
     names = [name.strip() for name in options.names.split(",") if name.strip()]
     certs.write(options.output, names, days=options.days, hosts=certs.parse_hosts(options.hosts))
     folder = options.output
-    for name in (*names, certs.COORDINATOR):
+    for name in (*names, COORDINATOR):
         print(f"{name}: give it {folder / name}.pem, {folder / name}.key and {folder / certs.AUTHORITY}.pem")
     print(f"keep {folder / certs.AUTHORITY}.key to yourself, or delete it: whoever has it can join the federation")
 
 
 def _serve(options: argparse.Namespace) -> None:
     from tffapps.site.serve import serve
+    from tffapps.wire.admission import parse_fingerprints
     from tffapps.wire.certificates import Certificates
 
-    certificates = Certificates(options.cert, options.key, options.ca)
+    certificates = Certificates(options.cert, options.key, options.ca, options.revoked)
     serve(
-        options.data, options.name, options.listen, certificates,
+        options.data, options.name, options.listen, certificates, coordinator=parse_fingerprints(options.coordinator),
         allow_open=options.allow_open_worker, prepares=not options.no_jobs,
+        confined=not options.without_sandbox,
     )  # fmt: skip
 
 

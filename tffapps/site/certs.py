@@ -1,7 +1,7 @@
 """A small certificate authority for a trial federation.
 
 A site's certificate is for servers only and the coordinator's for clients only, so that a site cannot pose as the
-coordinator towards another site. Nothing is revoked: whoever lost a key needs a new authority, or patience.
+coordinator towards another site. `authority` signs requests instead, of members that make their own keys.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -22,9 +23,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tffapps.errors import UserError
 from tffapps.site import LEAF_DAYS
+from tffapps.wire.certificate_checks import COORDINATOR
 
-AUTHORITY, COORDINATOR = "ca", "coordinator"
-_AUTHORITY_DAYS = 5 * 365
+AUTHORITY = "ca"
+AUTHORITY_DAYS = 5 * 365
 _MOST_DAYS = 20 * 365
 _CLOCKS_DIFFER = datetime.timedelta(hours=1)  # a certificate is valid a little earlier than it was made
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -32,14 +34,18 @@ _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Pair:
+class Pair:
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     def files(self, name: str) -> dict[str, bytes]:
-        plain = serialization.NoEncryption()
-        key = self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-        return {f"{name}.pem": self.certificate.public_bytes(serialization.Encoding.PEM), f"{name}.key": key}
+        certificate = self.certificate.public_bytes(serialization.Encoding.PEM)
+        return {f"{name}.pem": certificate, f"{name}.key": key_bytes(self.key)}
+
+
+def key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
 
 
 def write(
@@ -49,6 +55,7 @@ def write(
     days: int = LEAF_DAYS,
     hosts: Mapping[str, Sequence[str]] | None = None,
     now: datetime.datetime | None = None,
+    coordinator: bool = True,
 ) -> list[str]:
     """Makes `folder` with a new authority's files, those of each name and the coordinator's; returns their names.
 
@@ -56,13 +63,14 @@ def write(
     The folder appears whole or not at all.
     """
     hosts = hosts or {}
-    _check(names, days, hosts)
+    if coordinator:
+        _check(names, days, hosts)
     folder = Path(os.path.abspath(folder))
     _check_free(folder)
     now = now or datetime.datetime.now(datetime.timezone.utc)
-    authority = _authority(now, max(_AUTHORITY_DAYS, days))
+    authority = _authority(now, max(AUTHORITY_DAYS, days))
     files = authority.files(AUTHORITY)
-    for name in (*names, COORDINATOR):
+    for name in (*names, *([COORDINATOR] if coordinator else [])):
         files.update(_leaf(authority, name, hosts.get(name, ()), now, days).files(name))
     _write_all(folder, files)
     return list(files)
@@ -83,20 +91,32 @@ def _check(names: Sequence[str], days: int, hosts: Mapping[str, Sequence[str]]) 
     if not names:
         raise UserError("--names: give at least one site, such as --names a,b")
     for name in names:
-        if not _NAME.fullmatch(name):
-            raise UserError(f"--names {name}: use letters, digits, dots, hyphens and underscores, at most 63 of them")
-        if name.lower() in (AUTHORITY, COORDINATOR):
-            raise UserError(f"--names {name}: this name is taken by the federation itself; choose another")
+        check_name("--names", name)
     if len({name.lower() for name in names}) < len(names):
         raise UserError(f"--names {','.join(names)}: give each name once")
-    if not 1 <= days <= _MOST_DAYS:
-        raise UserError(f"--days {days}: must be from 1 to {_MOST_DAYS}")
+    check_days(days)
     for name, listed in hosts.items():
         if name not in names:
             raise UserError(f"--hosts {name}=…: no such name in --names {','.join(names)}")
-        for host in listed:
-            if not (_is_address(host) or _HOST.fullmatch(host)):
-                raise UserError(f"--hosts {name}={host}: neither a host name nor an address (give no port)")
+        check_hosts(name, listed)
+
+
+def check_name(flag: str, name: str, allow_coordinator: bool = False) -> None:
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{flag} {name}: use letters, digits, dots, hyphens and underscores, at most 63 of them")
+    if name.lower() in (AUTHORITY, COORDINATOR) and not (allow_coordinator and name == COORDINATOR):
+        raise UserError(f"{flag} {name}: this name is taken by the federation itself; choose another")
+
+
+def check_days(days: int) -> None:
+    if not 1 <= days <= _MOST_DAYS:
+        raise UserError(f"--days {days}: must be from 1 to {_MOST_DAYS}")
+
+
+def check_hosts(name: str, hosts: Sequence[str]) -> None:
+    for host in hosts:
+        if not (_is_address(host) or _HOST.fullmatch(host)):
+            raise UserError(f"--hosts {name}={host}: neither a host name nor an address (give no port)")
 
 
 def _check_free(folder: Path) -> None:
@@ -110,26 +130,33 @@ def _check_free(folder: Path) -> None:
         raise UserError(f"-o {folder}: holds {there[0]} already; give a new or an empty folder")
 
 
-def _authority(now: datetime.datetime, days: int) -> _Pair:
+def _authority(now: datetime.datetime, days: int) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # A name of its own: files of two authorities are told apart by it in every error message.
-    subject = _subject(f"tffapps authority {secrets.token_hex(4)}")
+    own = subject(f"tffapps authority {secrets.token_hex(4)}")
     usage = _usage(key_cert_sign=True, crl_sign=True)
     builder = (
-        _builder(subject, subject, key, now, days)
+        _builder(own, own, key.public_key(), now, days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
     )
-    return _Pair(builder.sign(key, hashes.SHA256()), key)
+    return Pair(builder.sign(key, hashes.SHA256()), key)
 
 
-def _leaf(authority: _Pair, name: str, hosts: Sequence[str], now: datetime.datetime, days: int) -> _Pair:
+def _leaf(authority: Pair, name: str, hosts: Sequence[str], now: datetime.datetime, days: int) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
+    return Pair(leaf_certificate(authority, name, key.public_key(), hosts, now, days), key)
+
+
+def leaf_certificate(
+    authority: Pair, name: str, key: Any, hosts: Sequence[str], now: datetime.datetime, days: int
+) -> x509.Certificate:
+    """For a member's public key. Where no host is named it is reached on this machine: a trial."""
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if name == COORDINATOR else ExtendedKeyUsageOID.SERVER_AUTH
-    reached = dict.fromkeys([name, "localhost", "127.0.0.1", *hosts])
+    reached = dict.fromkeys([name, *(hosts or ("localhost", "127.0.0.1"))])
     issuer = authority.certificate
     builder = (
-        _builder(_subject(name), issuer.subject, key, now, days)
+        _builder(subject(name), issuer.subject, key, now, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -141,25 +168,25 @@ def _leaf(authority: _Pair, name: str, hosts: Sequence[str], now: datetime.datet
             critical=False,
         )
     )
-    return _Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return builder.sign(authority.key, hashes.SHA256())
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime.datetime, days: int
+    subject: x509.Name, issuer: x509.Name, key: Any, now: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_DIFFER)
         .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
-def _subject(name: str) -> x509.Name:
+def subject(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
@@ -190,11 +217,16 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
         unfinished = tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent)
         for name, content in files.items():
             mode = 0o600 if name.endswith(".key") else 0o644
-            with open(os.open(Path(unfinished, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(content)
+            write_new(Path(unfinished, name), content, mode)
         os.rename(unfinished, folder)  # over an empty folder, but never over one that has files
     except OSError as error:
         raise UserError(f"-o {folder}: cannot be written ({error.strerror})") from None
     finally:
         if unfinished:
             shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def write_new(file: Path, content: bytes, mode: int) -> None:
+    """Never over a file that is there."""
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
+        out.write(content)

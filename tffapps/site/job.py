@@ -1,7 +1,7 @@
-"""One job, done in a process of its own: `python -m tffapps.site.job FOLDER ASKING PARENT`.
+"""One job, done in a process of its own: `python -m tffapps.site.job FOLDER ASKING`.
 
-It ends with its parent, the site. The folder holds the request, the one above it the site's rows; the answer, and what
-is made, is put beside the request.
+It is started in a sandbox, and ends with the site. The folder holds the request; the answer, and what is made, is put
+beside it. The site's rows, a CSV, come on standard input.
 """
 
 import re
@@ -13,14 +13,13 @@ from pathlib import Path
 import pandas as pd
 
 from tffapps import cli
-from tffapps.engine.supervisor import die_with
 from tffapps.errors import Rejected, RunStopped, UserError
 from tffapps.files import replacing
 from tffapps.site import jobs as site_jobs
 from tffapps.wire import jobs
 from tffapps.wire.messages import Message
 
-REQUEST, ANSWER, FAILURE, FILES, ROWS = "request", "answer", "failure", "files", "rows.csv"
+REQUEST, ANSWER, FAILURE, FILES = "request", "answer", "failure", "files"
 
 
 def main(folder: Path, asking: str) -> int:
@@ -30,7 +29,7 @@ def main(folder: Path, asking: str) -> int:
     (folder / FILES).mkdir()
     try:
         request = Message.from_bytes((folder / REQUEST).read_bytes(), "the coordinator")
-        rows = pd.read_csv(folder.parent / ROWS, dtype=str, keep_default_na=False)
+        rows = pd.read_csv(sys.stdin, dtype=str, keep_default_na=False)
         answer = site_jobs.find(request.fields.get(jobs.JOB))(request, rows, folder / FILES)
     except (UserError, RunStopped, Rejected) as error:
         return _failed(folder, asking, str(error))
@@ -52,5 +51,4 @@ def _failed(folder: Path, asking: str, why: str) -> int:
 
 
 if __name__ == "__main__":
-    die_with(int(sys.argv[3]))
     sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -4,64 +4,110 @@ What was made lies in a folder of the site's own, `data/sites/<name>/<fingerprin
 and is found there again by the same request, also by a site that was started anew.
 """
 
-import contextlib
 import logging
 import os
-import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from tffapps.data import manifest as manifests
+from tffapps.engine import sandbox
 from tffapps.errors import RunStopped, UserError
-from tffapps.files import as_name, replacing
-from tffapps.home import sites_folder
-from tffapps.site import job
+from tffapps.files import replacing
+from tffapps.site import confinement, job
+from tffapps.site.relay import Refused
 from tffapps.wire import jobs
 from tffapps.wire.messages import Message
 
-_PROJECT = Path(__file__).resolve().parents[2]
-_IDENTITY = re.compile(r"[0-9a-f]{20}")
 _LINE = 200  # letters of the log that a coordinator can fill at once
-_LINES = 50  # of which so many are taken in at a time
+_MOST_WAITING = 16
 
 
 class Mailbox:
-    """Of one site; `folder` is its worker's. Unless it is `willing`, requests are refused."""
+    """Of one site; `folder` is its worker's. Unless it is `willing`, requests are refused. Jobs are `confined`.
 
-    def __init__(self, folder: Path, table: pd.DataFrame, description: dict[str, Any], *, willing: bool = True) -> None:
-        self._folder, self._willing = folder, willing
+    `methods` are called by the relay, from its own threads; `look` does the work.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        table: pd.DataFrame,
+        description: dict[str, Any],
+        *,
+        willing: bool = True,
+        confined: bool = True,
+    ) -> None:
+        self._folder, self._willing, self._confined = folder, willing, confined
         self._log = logging.getLogger(f"tffapps.site.{description['name']}")
-        self._store = sites_folder().absolute() / as_name(description["name"]) / description["fingerprint"]
+        self._home = confinement.home_of(description["name"]).resolve()
+        self._store = self._home / description["fingerprint"]
+        self._rows = _in_published_order(table, description["classes"]).to_csv(index=False).encode()
+        self._images = {Path(path).resolve() for path in table.path}
         self._running: tuple[subprocess.Popen, str, str, float] | None = None
-        for name in (jobs.ASKED, jobs.ANSWERS, jobs.MADE, jobs.TOLD):
-            (folder / name).mkdir()
-        if not willing:
-            return
-        with replacing(self._store / job.ROWS) as out:
-            _in_published_order(table, description["classes"]).to_csv(out, index=False)
-        for earlier in sorted(self._store.iterdir()):
-            if _is_there(earlier):
-                self._publish(earlier.name)
+        self._waiting: dict[str, tuple[str, bytes]] = {}  # by id: the word of the asking, the request
+        self._failures: dict[str, bytes] = {}
+        self._lock = threading.RLock()
+        (folder / jobs.MADE).mkdir()
+        if willing:
+            self._store.mkdir(parents=True, exist_ok=True)
+            for earlier in sorted(self._store.iterdir()):
+                if self._is_there(earlier):
+                    self._publish(earlier.name)
+
+    @property
+    def methods(self) -> dict[str, Callable[[str, bytes], bytes]]:
+        """What the site answers itself, by name."""
+        return {jobs.ASK: self._asked, jobs.TELL: self._told}
+
+    def _asked(self, caller: str, content: bytes) -> bytes:
+        try:
+            identity, asking, request = jobs.asked(content)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        if not self._willing:
+            why = "this site prepares nothing when asked (it was started with --no-jobs)"
+            return Message({jobs.ERROR: why, jobs.ASKING: asking}).to_bytes()
+        with self._lock:
+            if request:
+                if len(self._waiting) >= _MOST_WAITING:
+                    raise Refused(f"{_MOST_WAITING} requests are waiting already")
+                self._failures.pop(identity, None)
+                self._waiting[identity] = (asking, request)
+            elif self._running is None or self._running[1] != identity:
+                return self._answer(identity)
+        return b""
+
+    def _answer(self, identity: str) -> bytes:
+        """What there is by now; nothing while it is being done."""
+        if identity in self._failures:
+            return self._failures[identity]
+        if identity in self._waiting or not self._is_there(self._store / identity):
+            return b""
+        self._publish(identity)
+        return (self._store / identity / job.ANSWER).read_bytes()
+
+    def _told(self, caller: str, content: bytes) -> bytes:
+        text = content[: 4 * _LINE].decode(errors="replace")
+        self._log.info("%s", "".join(letter if letter.isprintable() else "?" for letter in text)[:_LINE])
+        return b""
 
     def look(self) -> None:
         """Does what there is to do without waiting; to be called several times a second."""
-        try:
-            self._take_notes()
+        with self._lock:
             if self._running is not None:
                 self._see_to(*self._running)
-            else:
-                files = sorted((self._folder / jobs.ASKED).glob(f"*{jobs.READY}"), key=_age)
-                waiting = [file for file in files if file.read_bytes().endswith(b"\n")]  # else it is not all there
-                if waiting:
-                    self._begin(waiting[0])
-        except (OSError, UserError, RunStopped) as error:  # a full disk, say: rounds are served all the same
-            self._log.warning("a request could not be taken in: %s", error)
+            elif self._waiting:
+                identity = next(iter(self._waiting))
+                self._begin(identity, *self._waiting.pop(identity))
 
     def close(self) -> None:
         if self._running is not None:
@@ -74,45 +120,33 @@ class Mailbox:
                 process.wait()
             self._running = None
 
-    def _begin(self, ready: Path) -> None:
-        identity = ready.name[: -len(jobs.READY)]
-        if not _IDENTITY.fullmatch(identity):
-            ready.unlink()
-            return self._log.warning("a request with a name that cannot be is passed over")
-        asked = ready.with_name(identity)
+    def _begin(self, identity: str, asking: str, request: bytes) -> None:
         try:
-            asking = "".join(letter for letter in ready.read_text(errors="replace")[:40] if letter.isalnum())
-            content = asked.read_bytes()
-        except OSError:
-            content, asking = b"", ""
-        for file in (ready, asked):
-            with contextlib.suppress(OSError):
-                file.unlink()
-        if not self._willing:
-            why = "this site prepares nothing when asked (it was started with --no-jobs)"
-            return self._answer(identity, Message({jobs.ERROR: why, jobs.ASKING: asking}).to_bytes())
-        try:
-            self._do(identity, asking, content)
-        except (OSError, UserError, RunStopped) as error:  # a full disk, say; else the coordinator would wait for ever
-            self._log.warning("%s cannot be begun: %s", _name(content), error)
+            self._do(identity, asking, request)
+        except (OSError, UserError, RunStopped) as error:  # a full disk, say: rounds are served all the same
+            self._log.warning("%s cannot be begun: %s", _name(request), error)
             why = f"the site cannot begin it ({type(error).__name__}); its log says more"
-            self._answer(identity, Message({jobs.ERROR: why, jobs.ASKING: asking}).to_bytes())
+            self._failures[identity] = Message({jobs.ERROR: why, jobs.ASKING: asking}).to_bytes()
 
-    def _do(self, identity: str, asking: str, content: bytes) -> None:
+    def _do(self, identity: str, asking: str, request: bytes) -> None:
         place = self._store / identity
-        if _is_there(place):
-            return self._publish(identity)
+        if self._is_there(place):
+            return
         (place / job.ANSWER).unlink(missing_ok=True)
         with replacing(place / job.REQUEST, "wb") as out:
-            out.write(content)
+            out.write(request)
         (place / job.FAILURE).unlink(missing_ok=True)
-        search = os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))
-        process = subprocess.Popen(
-            [sys.executable, "-m", job.__name__, str(place), asking, str(os.getpid())],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": search, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        )  # fmt: skip
-        self._log.info("asked to do %s", _name(content))
+        program = [sys.executable, "-m", job.__name__, str(place), asking]
+        variables = confinement.job_environment(self._home, place)
+        allowed = confinement.of_a_job(self._folder, self._home, variables) if self._confined else None
+        with tempfile.TemporaryFile() as rows:  # has the files' names, so it has none itself
+            rows.write(self._rows)
+            rows.seek(0)
+            process = subprocess.Popen(
+                sandbox.command(allowed, program, os.getpid()), stdin=rows, stdout=subprocess.DEVNULL,
+                env={**os.environ, **variables},
+            )  # fmt: skip
+        self._log.info("asked to do %s", _name(request))
         self._running = (process, identity, asking, time.monotonic())
 
     def _see_to(self, process: subprocess.Popen, identity: str, asking: str, begin: float) -> None:
@@ -123,39 +157,28 @@ class Mailbox:
         place, seconds = self._store / identity, time.monotonic() - begin
         if (place / job.ANSWER).is_file():
             self._log.info("%s is done, %.1f s", _name((place / job.REQUEST).read_bytes()), seconds)
-            return self._publish(identity)
+            return
         failure = place / job.FAILURE
         if failure.is_file():
             content = failure.read_bytes()
         else:
             content = Message({jobs.ERROR: f"it ended with status {status}", jobs.ASKING: asking}).to_bytes()
         self._log.warning("%s failed after %.1f s", _name((place / job.REQUEST).read_bytes()), seconds)
-        self._answer(identity, content)
+        self._failures[identity] = content
         shutil.rmtree(place, ignore_errors=True)
+
+    def _is_there(self, place: Path) -> bool:
+        """Whether a job is done and what it made is there: links may lead to a cache that was emptied, or is closed."""
+        files = place / job.FILES
+        if not ((place / job.ANSWER).is_file() and files.is_dir()):
+            return False
+        targets = [file.resolve() for file in files.iterdir()]
+        return all(file.exists() and (file in self._images or self._home in file.parents) for file in targets)
 
     def _publish(self, identity: str) -> None:
         link = self._folder / jobs.MADE / identity
         if not link.is_symlink():
             link.symlink_to(self._store / identity / job.FILES)
-        self._answer(identity, (self._store / identity / job.ANSWER).read_bytes())
-
-    def _answer(self, identity: str, content: bytes) -> None:
-        with replacing(self._folder / jobs.ANSWERS / identity, "wb") as out:
-            out.write(content)
-
-    def _take_notes(self) -> None:
-        for note in sorted((self._folder / jobs.TOLD).iterdir())[:_LINES]:
-            with contextlib.suppress(OSError):
-                text = note.read_text(errors="replace")
-                if text.endswith("\n"):  # else it is not all there
-                    self._log.info("%s", "".join(x if x.isprintable() else "?" for x in text[:-1])[:_LINE])
-                    note.unlink()
-
-
-def _is_there(place: Path) -> bool:
-    """Whether a job is done and the files it made are there: they may be links into a cache that was emptied."""
-    files = place / job.FILES
-    return (place / job.ANSWER).is_file() and files.is_dir() and all(file.exists() for file in files.iterdir())
 
 
 def _in_published_order(table: pd.DataFrame, classes: list[str]) -> pd.DataFrame:
@@ -170,10 +193,3 @@ def _name(request: bytes) -> str:
     except Exception:  # whatever it is, it is only for the log
         name = "?"
     return "".join(letter if letter.isprintable() else "?" for letter in name[:40])
-
-
-def _age(file: Path) -> float:
-    try:
-        return file.stat().st_mtime
-    except OSError:
-        return 0.0

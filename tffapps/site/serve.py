@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tffapps import cache_lock
 from tffapps.engine import supervisor
-from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.errors import RunStopped, UserError
-from tffapps.site import data
+from tffapps.site import confinement, data
+from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
 from tffapps.wire import certificate_checks
 from tffapps.wire.address import parse_address
@@ -27,13 +27,19 @@ def serve(
     listen: str,
     certificates: Certificates,
     *,
+    coordinator: tuple[str, ...] = (),
     allow_open: bool = False,
     prepares: bool = True,
+    confined: bool = True,
 ) -> None:
     """Serves until it is interrupted. What can be wrong is found before the port answers.
 
-    Unless it `prepares` what the coordinator asks for, it only takes part in rounds.
+    Unless it `prepares` what the coordinator asks for, it only takes part in rounds; unless `confined`, there is no
+    sandbox. `coordinator` are fingerprints of the certificates that it lets in; without, it lets in whoever has one
+    that is made for the coordinator.
     """
+    if confined:
+        confinement.check()
     host, port = parse_address("--listen", listen)
     certificate_checks.check(certificates, "site", name)
     notes: list[str] = []
@@ -48,14 +54,18 @@ def serve(
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))
         logging.basicConfig(format=supervisor.log_format(f"site {name}"), datefmt=supervisor.LOG_TIME, level="INFO")
-        mailbox = stack.enter_context(contextlib.closing(Mailbox(folder, table, description, willing=prepares)))
-        worker = ClosedWorker(
-            listener, name=f"site {name}", folder=folder, certificates=certificates, restart=True,
-            allow_open=allow_open, log=sys.stderr, remove=folder,
+        mailbox = stack.enter_context(
+            contextlib.closing(Mailbox(folder, table, description, willing=prepares, confined=confined))
+        )
+        worker = GuardedWorker(
+            listener, name=f"site {name}", folder=folder, certificates=certificates, own=mailbox.methods,
+            coordinator=coordinator, allow_open=allow_open, log=sys.stderr, remove=folder,
+            sandbox=confinement.of_the_worker(folder, name) if confined else None,
         )  # fmt: skip
         try:
             shown = f"[{bound[0]}]:{bound[1]}" if ":" in bound[0] else f"{bound[0]}:{bound[1]}"
             kept = "closed to the network" if worker.closed else "OPEN TO THE NETWORK"
+            kept += "" if confined else ", WITHOUT A SANDBOX"
             print(f"site {name}: {len(table)} images, listening on {shown}, worker {kept}", flush=True)
             status = _wait(worker, mailbox)
         finally:
@@ -63,7 +73,7 @@ def serve(
     raise RunStopped(f"the supervisor of the worker ended (status {status}); run the same command again")
 
 
-def _wait(worker: ClosedWorker, mailbox: Mailbox) -> int:
+def _wait(worker: GuardedWorker, mailbox: Mailbox) -> int:
     """Sees to requests until the worker's supervisor ends."""
     while True:
         try:

@@ -11,6 +11,7 @@ class Certificates:
     cert: str  # its certificate
     key: str  # the key of it
     ca: str  # whose certificates it accepts
+    revoked: str = ""  # a list of those that it does not accept any more
 
     def paths(self) -> tuple[str, str, str]:
         return self.cert, self.key, self.ca

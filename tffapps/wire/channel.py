@@ -9,9 +9,10 @@ import ssl
 from pathlib import Path
 
 import grpc
+from cryptography import x509
 
 from tffapps.errors import UserError
-from tffapps.wire import certificate_checks, grpc_options
+from tffapps.wire import certificate_checks, grpc_options, revocation
 from tffapps.wire.address import parse_address
 from tffapps.wire.certificates import Certificates
 
@@ -68,6 +69,7 @@ def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> t
             plain.close()
             raise
         try:
+            _check_site(address, secured, certificates)
             return secured, _first_byte(address, secured)
         except BaseException:
             secured.close()
@@ -89,6 +91,18 @@ def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> t
         raise Unreachable(f"{address}: {error.strerror or error}; is the site running?") from None
 
 
+def _check_site(address: str, secured: ssl.SSLSocket, certificates: Certificates) -> None:
+    """What TLS does not look at: that the certificate says it is a site's, and was not revoked."""
+    found = x509.load_der_x509_certificate(secured.getpeercert(True) or b"")
+    if not certificate_checks.is_for(found, "site"):
+        raise UserError(f"{address}: its certificate is not made for a site alone; the site needs another")
+    if certificates.revoked:
+        authorities = certificate_checks.read_certificates("--ca", certificates.ca)
+        if revocation.is_revoked(found, revocation.read(certificates.revoked, authorities)):
+            name = certificate_checks.common_name(found)
+            raise UserError(f"{address}: the certificate of {name:.60} was revoked (--revoked {certificates.revoked})")
+
+
 def _first_byte(address: str, secured: ssl.SSLSocket) -> bytes:
     if secured.selected_alpn_protocol() != "h2":
         raise UserError(f"{address}: answers, but not as a site; check the port")
@@ -96,7 +110,9 @@ def _first_byte(address: str, secured: ssl.SSLSocket) -> bytes:
     # A refusal of our certificate comes only now: TLS 1.3 lets a client finish before it is judged.
     first = secured.recv(1)
     if not first:
-        raise Unreachable(f"{address}: the connection was closed; see the site's log")
+        raise Unreachable(
+            f"{address}: the connection was closed; see the site's log, it may not let this coordinator in"
+        )
     return first
 
 

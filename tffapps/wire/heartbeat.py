@@ -6,10 +6,11 @@ pings of gRPC's own would be refused by a worker that is busy for minutes.
 """
 
 import contextlib
-import ssl
 import threading
-from typing import Any
 
+from cryptography import x509
+
+from tffapps.wire.certificate_checks import common_name
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.channel import greeted
 from tffapps.wire.tls_proxy import probe
@@ -24,7 +25,8 @@ class Heartbeat:
 
     def __init__(self, address: str, certificates: Certificates, timeout: float = 5.0) -> None:
         self._connection, first = greeted(address, certificates, timeout)
-        self.names = _names(self._connection)
+        certificate = x509.load_der_x509_certificate(self._connection.getpeercert(True) or b"")
+        self.name = common_name(certificate)  # of the site
         self._ended = threading.Event()
         probe(self._connection, idle=5, interval=2, count=3)
         self._connection.settimeout(_SECONDS_BETWEEN_LOOKS)
@@ -63,10 +65,3 @@ class Heartbeat:
                     len(reply).to_bytes(3, "big") + bytes([kind, _ACKNOWLEDGED, 0, 0, 0, 0]) + reply
                 )
         return unread
-
-
-def _names(connection: ssl.SSLSocket) -> list[str]:
-    """Who the certificate at the other end is for."""
-    certificate: dict[str, Any] = connection.getpeercert() or {}
-    common = [value for group in certificate.get("subject", ()) for kind, value in group if kind == "commonName"]
-    return [*common, *(value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS")]

@@ -1,22 +1,36 @@
 """How a coordinator asks a site to prepare something from its own images, beside the rounds.
 
-A round is TensorFlow and runs in the worker; separating stains or training a generator is not. So the coordinator has
-the worker write a request into the site's working folder, the site's own process does what it says, and the worker
-reads the answer:
+A round is TensorFlow and runs in the worker; separating stains or training a generator is not. So a site answers two
+methods itself, on the connection that rounds use:
 
-    asked/<id>          the request, a message
-    asked/<id>.ready    says that the request is whole; holds a word that the answer to this asking repeats
-    answers/<id>        the answer, a message
-    made/<id>/…         files that were made, which later pipelines read by these paths
-    told/…              lines for the site's log
+    ASK     an id, a word for this asking, and a request: it is done when its turn comes. The same without the request
+            only looks: the answer, a message, or nothing yet. A failure repeats the word of its asking.
+    TELL    a line for the site's log
 
-Jobs are named after their system: `fedsda/stains`. Nothing but the jobs of a site's own systems is done, on the site's
-own rows, and what is made stays at the site.
+What was made are files `made/<id>/…` in the worker's folder, which later pipelines read by these paths. Jobs are named
+after their system: `fedsda/stains`. Nothing but the jobs of a site's own systems is done, on the site's own rows, and
+what is made stays at the site.
 """
 
-ASKED, ANSWERS, MADE, TOLD, READY = "asked", "answers", "made", "told", ".ready"
+import re
+
+ASK, TELL = "/tffapps.Site/Ask", "/tffapps.Site/Tell"
+MADE = "made"
 JOB = "job"  # the field of a request that names it
 ERROR, ASKING = "error", "asking"  # fields of an answer: what went wrong, in one line, and in which asking
+_HEAD = re.compile(rb"([0-9a-f]{20}) ([0-9a-z]{1,40})\n")
+
+
+def to_ask(identity: str, asking: str, request: bytes = b"") -> bytes:
+    return f"{identity} {asking}\n".encode() + request
+
+
+def asked(content: bytes) -> tuple[str, str, bytes]:
+    """The id, the word and the request, which may be empty; ValueError if it is none of this."""
+    head = _HEAD.match(content)
+    if head is None:
+        raise ValueError("a request without an id")
+    return head[1].decode(), head[2].decode(), content[head.end() :]
 
 
 def made_path(identity: str, number: int) -> str:

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from preprocessing.npz import DAMAGE
+from preprocessing.npz import DAMAGE, plain_arrays
 from tffapps.errors import UserError
 
 _FIELDS = "fields"
 _END = b"\n"
+MOST_BYTES = 2**30  # a generator of full width has 220 MB
+_MOST_FIELDS = 2**23
 
 
 @contextlib.contextmanager
@@ -46,8 +48,11 @@ class Message:
     def from_bytes(cls, content: bytes, sender: str) -> Message:
         """A UserError that names the sender if it is none."""
         try:
-            with np.load(io.BytesIO(content[: -len(_END)]), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            if len(content) > MOST_BYTES:
+                raise ValueError(f"{len(content)} bytes")
+            arrays = plain_arrays(content[: -len(_END)])
+            if arrays[_FIELDS].nbytes > _MOST_FIELDS:
+                raise ValueError("too many fields")
             fields = json.loads(arrays.pop(_FIELDS).tobytes())
             if not isinstance(fields, dict):
                 raise ValueError("not a table of fields")

@@ -1,6 +1,7 @@
 """Who may come in: accepted connections, their TLS handshake, and a line in the log for each."""
 
 import contextlib
+import errno
 import logging
 import socket
 import ssl
@@ -9,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tffapps.wire.certificates import Certificates
 from tffapps.wire.forward import forward
+from tffapps.wire.waiting_room import WaitingRoom, shake_hands
 
-_MOST_CALLERS = 64
-_HANDSHAKE_SECONDS = 10.0
+_MOST_CALLERS = 64  # that have shown their certificate
 _GOODBYE_SECONDS = 2.0
+_FULL_SECONDS = 0.2  # before another try where no more connections can be open
 _REASONS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "no certificate",
     "HTTP_REQUEST": "no TLS",
@@ -28,26 +29,46 @@ class TlsProxy:
     def __init__(
         self,
         listener: socket.socket,
-        certificates: Certificates | None,
-        inside: Callable[[], socket.socket],
+        context: ssl.SSLContext | None,
+        inside: Callable[[str], socket.socket],
         log: logging.Logger,
+        why_not: Callable[[bytes], str] = lambda certificate: "",
     ) -> None:
-        self._listener, self._inside, self._log = listener, inside, log
-        self._context = certificates.server_context() if certificates else None
-        self._places = threading.BoundedSemaphore(_MOST_CALLERS)
+        """`inside` is given the name on the caller's certificate; without a `context` nobody is asked for one.
 
-    def accept(self) -> None:
-        """Takes one connection, if there is one."""
+        `why_not` says, of a certificate that TLS has found good, why its owner does not come in.
+        """
+        self._listener, self._context, self._inside, self._log = listener, context, inside, log
+        self._why_not = why_not
+        self._waiting = WaitingRoom()
+        self._places = threading.BoundedSemaphore(_MOST_CALLERS)
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+
+    def accept(self) -> bool:
+        """Takes one connection, if there is one; whether there may be more."""
         try:
             outer, address = self._listener.accept()
-        except OSError:  # it went away, or there are no more file descriptors
-            return
-        where = _shown(address)
-        if not self._places.acquire(blocking=False):
-            self._log.warning("refused %s: %s connections are open already", where, _MOST_CALLERS)
-            outer.close()
-            return
-        threading.Thread(target=self._attend, args=(outer, where), daemon=True).start()
+        except OSError as error:  # it went away, or there are no more file descriptors
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                time.sleep(_FULL_SECONDS)
+            return error.errno not in (errno.EBADF, errno.EINVAL)
+        if self._context is not None:
+            try:
+                outer = self._context.wrap_socket(outer, server_side=True, do_handshake_on_connect=False)
+            except OSError:  # it went away
+                outer.close()
+                return True
+            self._waiting.enter(outer, address[0])
+        threading.Thread(target=self._attend, args=(outer, _shown(address)), daemon=True).start()
+        return True
+
+    def drop(self) -> None:
+        """Ends all connections that are open now."""
+        with self._lock:
+            for outer in self._open:
+                with contextlib.suppress(OSError):
+                    outer.shutdown(socket.SHUT_RDWR)
 
     def _attend(self, outer: socket.socket, where: str) -> None:
         try:
@@ -59,37 +80,52 @@ class TlsProxy:
                 return
             caller = f"{who} ({where})" if who else where
             with contextlib.closing(outer):
-                self._connect(outer, caller)
+                if not self._places.acquire(blocking=False):
+                    self._log.warning("refused %s: %s connections are open already", where, _MOST_CALLERS)
+                    return
+                try:
+                    self._connect(outer, who, caller)
+                finally:
+                    self._places.release()
         except Exception:
             self._log.exception("the connection from %s broke", where)
-        finally:
-            self._places.release()
 
     def _admitted(self, outer: socket.socket) -> tuple[socket.socket, str]:
         """The connection to go on with, and the name on the caller's certificate."""
-        if self._context is None:
+        if not isinstance(outer, ssl.SSLSocket):
             return outer, ""
-        outer.settimeout(_HANDSHAKE_SECONDS)
-        secured = self._context.wrap_socket(outer, server_side=True, do_handshake_on_connect=False)
         try:
-            secured.do_handshake()
-            if secured.selected_alpn_protocol() != "h2":
-                raise OSError("not a gRPC client")
+            try:
+                shake_hands(outer)
+            except BaseException:
+                if not self._waiting.leave(outer):
+                    raise OSError("others came while it was silent") from None
+                raise
+            self._waiting.leave(outer)
+            why = self._why_not(outer.getpeercert(True) or b"")
+            if why or outer.selected_alpn_protocol() != "h2":
+                raise OSError(why or "not a gRPC client")
         except OSError:
-            _say_goodbye(secured)
+            _say_goodbye(outer)
             raise
-        return secured, _common_name(secured.getpeercert())
+        return outer, _common_name(outer.getpeercert())
 
-    def _connect(self, outer: socket.socket, caller: str) -> None:
+    def _connect(self, outer: socket.socket, who: str, caller: str) -> None:
         begin = time.monotonic()
         try:
-            inner = self._inside()
+            inner = self._inside(who)
         except OSError as error:
             self._log.warning("%s was turned away: %s", caller, error)
             return
         self._log.info("%s connected", caller)
         with contextlib.closing(inner):
-            received, sent = forward(outer, inner)
+            with self._lock:
+                self._open.add(outer)
+            try:
+                received, sent = forward(outer, inner)
+            finally:
+                with self._lock:
+                    self._open.discard(outer)
         seconds = time.monotonic() - begin
         self._log.info("%s left after %.1f s, %d bytes received, %d bytes sent", caller, seconds, received, sent)
 
