@@ -82,6 +82,8 @@ def open_ways(addresses: Sequence[str], certificates: Certificates, stack: conte
         stack.push(unless_all.pop_all())
     found: list[Way] = []
     for address, name, place in sites:
-        way: Way = Awaited(address, name, points[place]) if name else Dialled(address, certificates)
-        found.append(way)
+        if name:
+            found.append(Awaited(address, name, points[place]))
+        else:
+            found.append(Dialled(address, certificates))
     return found
