@@ -159,7 +159,10 @@ class Study:
         counted = trial.method.counts_clients or not trial.aggregation.weighted
         key = (id(trial.task), trial.method, trial.aggregation, trial.cohort if counted else None)
         if key not in self._rounds:
-            self._rounds[key] = trial.task, build_round(trial.task, trial.method, trial.aggregation, trial.cohort)
+            self._rounds[key] = (
+                trial.task,
+                build_round(trial.task, trial.method, trial.aggregation, trial.cohort, bool(self.engine.sites)),
+            )
         return self._rounds[key][1]
 
     def reestimation_of(self, trial: Trial) -> Reestimation | None:
@@ -168,7 +171,10 @@ class Study:
             return None
         key = (id(trial.task), trial.aggregation.aggregator)
         if key not in self._reestimations:
-            self._reestimations[key] = trial.task, build_reestimation(trial.task, trial.aggregation)
+            self._reestimations[key] = (
+                trial.task,
+                build_reestimation(trial.task, trial.aggregation, bool(self.engine.sites)),
+            )
         return self._reestimations[key][1]
 
     def _summary(self, run: Run, trial: Trial) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from tests.engine.closed import ends, need_namespaces
 from tests.site.conftest import files
 from tffapps.site import confinement, data
+from tffapps.site.budget import Budget
 from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
+from tffapps.site.summing import Sums
 from tffapps.wire.forward import forward
 
 
@@ -24,7 +26,9 @@ class Member:
     What it makes when asked lies in the folder in which the test works.
     """
 
-    def __init__(self, images: pathlib.Path, folder: pathlib.Path, client: str, port: int = 0, **published) -> None:
+    def __init__(
+        self, images: pathlib.Path, folder: pathlib.Path, client: str, port: int = 0, epsilon=None, **published
+    ) -> None:
         self.name = name = client
         self._certificates = files(folder, name)
         table = data.load(images, name)
@@ -34,6 +38,8 @@ class Member:
         self._mailbox = Mailbox(self._folder, table, self.description)
         self._stack.enter_context(_looking(self._mailbox))
         self.port = port
+        self.budget = Budget(confinement.home_of(name), name, epsilon)
+        self.sums = Sums(name, self._certificates, self.budget)
         self.start()
 
     @property
@@ -48,7 +54,8 @@ class Member:
         self.port = listener.getsockname()[1]
         self.worker = GuardedWorker(
             listener, name=f"site {self.name}", folder=self._folder, certificates=self._certificates,
-            own=self._mailbox.methods, sandbox=confinement.of_the_worker(self._folder, self.name),
+            guards=[self.sums], own={**self._mailbox.methods, **self.sums.methods},
+            sandbox=confinement.of_the_worker(self._folder, self.name),
         )  # fmt: skip
 
     def kill(self) -> None:

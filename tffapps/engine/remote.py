@@ -88,7 +88,7 @@ class RemoteWorker:
     def _function(self, computation: computation_pb2.Computation) -> executor_pb2.ValueRef:
         # Keyed by identity: the computation is kept alive beside its reference, so the key cannot be reused.
         if id(computation) not in self._functions:
-            reference = self._create(executor_pb2.Value(computation=computation))
+            reference = self._create(computation_value(computation))
             self._functions[id(computation)] = (computation, reference)
         return self._functions[id(computation)][1]
 
@@ -121,6 +121,11 @@ class RemoteWorker:
 
 def _size(message: Any) -> int:
     return len(message) if isinstance(message, bytes) else message.ByteSize()
+
+
+def computation_value(computation: computation_pb2.Computation) -> executor_pb2.Value:
+    """As it is sent."""
+    return executor_pb2.Value(computation=computation)
 
 
 def serialized(value: Any, value_type: tff.Type) -> executor_pb2.Value:

@@ -47,6 +47,10 @@ class Aggregation:
     dp_clip: float = setting(1.0, "dp: largest L2 norm of one client's update", above=0)
     dp_noise: float = setting(1.0, "dp: noise multiplier (standard deviation of the sum's noise / dp_clip)", least=0)
     dp_delta: float = setting(1e-5, "dp: delta at which epsilon is reported", above=0, below=1)
+    dp_secure: bool = setting(
+        False, "dp across sites: each adds its share of the noise, and the coordinator learns the sum alone",
+        in_key=CHANGED,
+    )  # fmt: skip
 
     @property
     def weighted(self) -> bool:
@@ -67,6 +71,10 @@ class Aggregation:
         if self.aggregator == "dp":
             return tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(self.dp_noise, clients, self.dp_clip)
         raise ValueError(f"aggregator {self.aggregator!r}: choose one of {', '.join(NAMES)}")
+
+    def of_sums(self) -> Aggregation:
+        """What is left to do with a sum that sites have made, clipped and noised themselves (`summed`)."""
+        return Aggregation()
 
     @property
     def seen(self) -> bool:

@@ -12,8 +12,10 @@ from tffapps import cache_lock
 from tffapps.engine import supervisor
 from tffapps.errors import RunStopped, UserError
 from tffapps.site import confinement, data
+from tffapps.site.budget import DELTA, Budget
 from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
+from tffapps.site.summing import Sums
 from tffapps.wire import certificate_checks
 from tffapps.wire.address import parse_address
 from tffapps.wire.certificates import Certificates
@@ -31,12 +33,14 @@ def serve(
     allow_open: bool = False,
     prepares: bool = True,
     confined: bool = True,
+    epsilon: float | None = None,
+    delta: float = DELTA,
 ) -> None:
     """Serves until it is interrupted. What can be wrong is found before the port answers.
 
     Unless it `prepares` what the coordinator asks for, it only takes part in rounds; unless `confined`, there is no
     sandbox. `coordinator` are fingerprints of the certificates that it lets in; without, it lets in whoever has one
-    that is made for the coordinator.
+    that is made for the coordinator. Once it has spent `epsilon` at `delta` by its own ledger, it noises no more.
     """
     if confined:
         confinement.check()
@@ -57,8 +61,10 @@ def serve(
         mailbox = stack.enter_context(
             contextlib.closing(Mailbox(folder, table, description, willing=prepares, confined=confined))
         )
+        sums = Sums(name, certificates, Budget(confinement.home_of(name), name, epsilon, delta))
         worker = GuardedWorker(
-            listener, name=f"site {name}", folder=folder, certificates=certificates, own=mailbox.methods,
+            listener, name=f"site {name}", folder=folder, certificates=certificates, guards=[sums],
+            own={**mailbox.methods, **sums.methods},
             coordinator=coordinator, allow_open=allow_open, log=sys.stderr, remove=folder,
             sandbox=confinement.of_the_worker(folder, name) if confined else None,
         )  # fmt: skip
