@@ -13,6 +13,7 @@ import pandas as pd
 from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
+from tffapps.engine.values import HERE
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
@@ -123,6 +124,7 @@ class Study:
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""
         trial = dataclasses.replace(trial, clients_per_round=trial.clients_per_round or self.common.clients_per_round)
+        self._check_alone(trial)
         key = trial.key()
         folder_name = f"{trial.name}-{key_of(key)}"
         if folder_name not in self._records:  # else this command has played it already
@@ -135,6 +137,17 @@ class Study:
                     of_run.leave_bundle(run, trial.bundle, _last_weights_of(run, trial), chosen)
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
+
+    def _check_alone(self, trial: Trial) -> None:
+        """A model that one site trains by itself is no sum, and has no noise."""
+        wanted = self.flags.as_dict().get("aggregator")
+        if not self.engine.sites or trial.size > 1 or wanted not in ("secure", "dp"):
+            return
+        if any(client.site != HERE for client in trial.clients()):
+            raise UserError(
+                f"--aggregator {wanted}: {trial.labels['method']} trains at one site by itself, whose whole model would"
+                " reach the coordinator; leave it out of --methods"
+            )
 
     def _train(self, run: Run, trial: Trial) -> Trained:
         return train(

@@ -21,10 +21,10 @@ from tffapps.site import certs, numbers
 NAMES = ("a", "b", "c", "d")
 
 
-def draw(root: pathlib.Path) -> pathlib.Path:
+def draw(root: pathlib.Path, names=NAMES) -> pathlib.Path:
     """<client>/<split>/<class>/*.png of four clients; a has 2 images of each of three classes, b 3, c 4, d 5."""
     rng = np.random.default_rng(5)
-    for number, client in enumerate(NAMES):
+    for number, client in enumerate(names):
         for split, count in (("train", 2 + number), ("test", 1)):
             for code in range(3):
                 place = root / client / split / f"class{code}"

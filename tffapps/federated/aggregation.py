@@ -160,11 +160,14 @@ class Aggregation:
         accountant.compose(dp_accounting.GaussianDpEvent(self.dp_noise), rounds)
         return float(accountant.get_epsilon(self.dp_delta))
 
-    def described(self) -> str:
+    def described(self, across_sites: bool = False) -> str:
         """How tables call it: its name and what a reader must know."""
+        where = "noise added at the sites" if across_sites else "noise is not seeded"
         note = {
-            "secure": "secure sum simulated: the numbers of the protocol, no cryptography",
-            "dp": f"client-level DP, delta {self.dp_delta:g}; noise is not seeded",
+            "secure": "masked at the sites, the coordinator has the sum alone"
+            if across_sites
+            else "secure sum simulated: the numbers of the protocol, no cryptography",
+            "dp": f"client-level DP, delta {self.dp_delta:g}; {where}",
         }.get(self.aggregator)
         return f"{self.aggregator}: {note}" if note else self.aggregator
 

@@ -27,6 +27,10 @@ class Budget:
         self._lock = threading.Lock()
 
     @property
+    def ends(self) -> bool:
+        return self._epsilon is not None
+
+    @property
     def epsilon(self) -> float:
         """Spent so far."""
         return accounting.spent(self._ledger.releases(), self._delta).pld

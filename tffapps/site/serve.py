@@ -35,12 +35,14 @@ def serve(
     confined: bool = True,
     epsilon: float | None = None,
     delta: float = DELTA,
+    only_masked: bool = False,
 ) -> None:
     """Serves until it is interrupted. What can be wrong is found before the port answers.
 
     Unless it `prepares` what the coordinator asks for, it only takes part in rounds; unless `confined`, there is no
     sandbox. `coordinator` are fingerprints of the certificates that it lets in; without, it lets in whoever has one
-    that is made for the coordinator. Once it has spent `epsilon` at `delta` by its own ledger, it noises no more.
+    that is made for the coordinator. With `epsilon`, what it computes of training images leaves
+    noised, until that is spent at `delta` by its own ledger; with `only_masked`, in secure sums alone.
     """
     if confined:
         confinement.check()
@@ -58,10 +60,11 @@ def serve(
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))
         logging.basicConfig(format=supervisor.log_format(f"site {name}"), datefmt=supervisor.LOG_TIME, level="INFO")
+        prepares = prepares and epsilon is None and not only_masked  # what a job makes is neither noised nor masked
         mailbox = stack.enter_context(
             contextlib.closing(Mailbox(folder, table, description, willing=prepares, confined=confined))
         )
-        sums = Sums(name, certificates, Budget(confinement.home_of(name), name, epsilon, delta))
+        sums = Sums(name, certificates, Budget(confinement.home_of(name), name, epsilon, delta), only_masked)
         worker = GuardedWorker(
             listener, name=f"site {name}", folder=folder, certificates=certificates, guards=[sums],
             own={**mailbox.methods, **sums.methods},

@@ -20,11 +20,13 @@ from tffapps.secure_sums.identity import Identity
 from tffapps.secure_sums.seat import Seat
 from tffapps.site import numbers
 from tffapps.site.budget import Budget
-from tffapps.site.relay import CREATE_VALUE, Call, Refused
+from tffapps.site.relay import COMPUTE, CREATE_VALUE, Call, Made, Refused
 from tffapps.wire import sums
 from tffapps.wire.certificates import Certificates
+from tffapps.wire.jobs import MADE
 
-_HASH, _PARTS = "hash of the computation", "hashes of what is broadcast"
+_HASH, _PARTS, _TRAINS = "hash of the computation", "hashes of what is broadcast", "of images for training"
+_TRAINING = (b"train/", f"{MADE}/".encode())  # paths of the worker's folder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,10 +41,14 @@ class _Expected:
 
 
 class Sums:
-    """A guard of the relay, and the method that prepares what it does."""
+    """A guard of the relay, and the method that prepares what it does.
 
-    def __init__(self, name: str, certificates: Certificates, budget: Budget) -> None:
-        self._name, self._certificates, self._budget = name, certificates, budget
+    `only_masked`: what is computed of training images leaves in a secure sum, or not at all. Where the budget has an
+    end, it leaves noised, or not at all.
+    """
+
+    def __init__(self, name: str, certificates: Certificates, budget: Budget, only_masked: bool = False) -> None:
+        self._name, self._certificates, self._budget, self._only_masked = name, certificates, budget, only_masked
         self._log = logging.getLogger(f"tffapps.site.{name}")
         self._seats: dict[str, Seat] = {}
         self._expected: dict[str, _Expected] = {}
@@ -54,8 +60,11 @@ class Sums:
         return {sums.SUM: self._asked}
 
     def request(self, call: Call) -> None:
+        if call.method == COMPUTE and call.value is not None:
+            self._check_plain(call, call.value)
         if call.method != CREATE_VALUE or call.made is None:
             return
+        call.made.notes[_TRAINS] = any(path in call.content for path in _TRAINING)
         sent = call.message.value
         if call.made.computation:
             call.made.notes[_HASH] = shared_work.hashed(sent)
@@ -63,10 +72,10 @@ class Sums:
             call.made.notes[_PARTS] = shared_work.parts(sent)
 
     def answer(self, call: Call, content: bytes) -> bytes:
-        computation = call.value.parts[0].notes.get(_HASH) if call.value is not None and call.value.parts else None
         with self._lock:
-            expected = self._expected.get(call.caller)
-            if expected is None or expected.computation != computation:
+            expected = self._expectation(call)
+            if expected is None:
+                self._check_plain(call, call.value)
                 return content
             del self._expected[call.caller]
         with _refusing():
@@ -78,6 +87,20 @@ class Sums:
             if expected.masked:
                 whole = self._seat(call.caller).mask(expected.session, expected.number, whole)
         return numbers.answer(whole)
+
+    def _expectation(self, call: Call) -> _Expected | None:
+        """Of this answer, if it is the one that something else is to be made of."""
+        computation = call.value.parts[0].notes.get(_HASH) if call.value is not None and call.value.parts else None
+        expected = self._expected.get(call.caller)
+        return expected if expected is not None and expected.computation == computation else None
+
+    def _check_plain(self, call: Call, value: Made | None) -> None:
+        """Refuses an answer that would leave as it is, if this site does not give such."""
+        if value is None or self._expectation(call) is not None or not _trains(value):
+            return
+        if self._only_masked or self._budget.ends:
+            how = " and ".join(["masked"] * self._only_masked + ["noised"] * self._budget.ends)
+            raise Refused(f"what is computed of this site's training images leaves {how}, or not at all")
 
     def _asked(self, caller: str, content: bytes) -> bytes:
         try:
@@ -99,8 +122,12 @@ class Sums:
                 raise Refused(f"noise that {form.noise.shared_by} share, and {agreed.threshold} members are enough")
         elif form.noise is None or form.noise.shared_by != 1:
             raise Refused("numbers that are neither masked nor noised as a whole")
+        if self._only_masked and not masked:
+            raise Refused("this site gives its numbers to secure sums alone")
         if form.noise is not None:
             self._budget.check(form.noise)
+        elif self._budget.ends:
+            raise Refused("this site has a budget of differential privacy, and gives no numbers without noise")
         with self._lock:
             self._expected[caller] = _Expected(
                 str(request.get("computation")),
@@ -134,6 +161,10 @@ class Sums:
 
     def _note(self, agreement: agreements.Agreement) -> None:
         self._log.info("asked for secure sum %d with %s", agreement.number, ", ".join(agreement.members))
+
+
+def _trains(value: Made) -> bool:
+    return bool(value.notes.get(_TRAINS)) or any(map(_trains, value.parts))
 
 
 class _refusing:
