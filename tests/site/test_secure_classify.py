@@ -12,6 +12,8 @@ from tests.site.federation import flags_for, serving
 from tests.site.quartet import NAMES, draw
 from tffapps import classify, cli
 from tffapps.site import certs
+from tffapps.use import facts
+from tffapps.use.bundle import load
 
 SMALL = [
     "--profile=smoke", f"--size={PIXELS}", "--batch=4", "--rounds=2", "--seeds=0", "--learning-rate=0.1",
@@ -43,5 +45,7 @@ def test_the_numbers_of_one_machine(three, tmp_path, capsys):
     here, there = (record(tmp_path / place / "classify", "fedavg-federation-seed0") for place in ("here", "there"))
     pd.testing.assert_frame_equal(there[0], here[0], atol=1e-4)
     assert largest_difference(there[1], here[1]) < 1e-5
+    (bundle,) = tmp_path.glob("there/classify/runs/*/bundle")
+    assert facts.About.of(load(bundle)).clients == [(name, 2, None) for name in NAMES[:3]]
     tables = [pd.read_csv(tmp_path / place / "classify/comparison.csv").aggregator[0] for place in ("here", "there")]
     assert "simulated" in tables[0] and "the coordinator has the sum alone" in tables[1]

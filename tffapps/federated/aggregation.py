@@ -32,8 +32,8 @@ _QUANTISED_FROM = 20_000  # tensors with more values than this are sent in 8 bit
 @dataclasses.dataclass(frozen=True)
 class Aggregation:
     """mean: weighted by examples. robust: without outliers, the rest clipped, adaptively. secure: a secure sum, its
-    protocol simulated. dp: clipped and noised, every client counting the same. compressed: 8-bit updates. The others
-    are for cohorts in which some clients may send anything (`row_rules`).
+    protocol simulated on one machine, real across sites (`summed`). dp: clipped and noised, every client counting the
+    same. compressed: 8-bit updates. The others are for cohorts in which some clients may send anything (`row_rules`).
 
     BatchNorm statistics live on another scale than weights: clipped together they would drown the weights' part of an
     update. They are therefore averaged beside them, and so is what a method's clients send for the server's memory,
