@@ -28,8 +28,8 @@ from tffapps.site import certs
 pytestmark = pytest.mark.slow
 PORT, BRIDGE, SUBNET = 9000, f"tff{os.getpid() % 10_000}", "10.211.37"
 RUN = [
-    "--profile=smoke", f"--size={PIXELS}", "--batch=4", "--seeds=0", "--learning-rate=0.1", "--model=mobilenetv2",
-    "--methods=fedavg", "--aggregator=secure", "--weights=random",
+    "--profile=smoke", f"--size={PIXELS}", "--batch=4", "--seeds=0", "--learning-rate=0.01", "--model=tiny", "--head=conv",
+    "--methods=fedavg", "--aggregator=secure",
 ]  # fmt: skip
 
 
