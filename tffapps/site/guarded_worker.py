@@ -22,7 +22,8 @@ class GuardedWorker(ClosedWorker):
     """Starts when made, is reached through `listener`, and ends with `stop` or with this process.
 
     The listener is closed by `stop`. `folder` is the worker's, `remove` one to remove at the end; `guards`, `own`
-    and `journal` are the relay's; `coordinator` are fingerprints of the certificates that come in, if not every coordinator's does.
+    and `journal` are the relay's; `coordinator` are fingerprints of the certificates that come in, if not every
+    coordinator's does.
     """
 
     def __init__(

@@ -12,6 +12,8 @@ from tffapps import cache_lock
 from tffapps.engine import supervisor
 from tffapps.errors import RunStopped, UserError
 from tffapps.site import confinement, data
+from tffapps.site import policy as policies
+from tffapps.site.gatehouse import Gatehouse
 from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
 from tffapps.wire import certificate_checks
@@ -31,13 +33,15 @@ def serve(
     allow_open: bool = False,
     prepares: bool = True,
     confined: bool = True,
+    policy: Path | None = None,
 ) -> None:
     """Serves until it is interrupted. What can be wrong is found before the port answers.
 
     Unless it `prepares` what the coordinator asks for, it only takes part in rounds; unless `confined`, there is no
     sandbox. `coordinator` are fingerprints of the certificates that it lets in; without, it lets in whoever has one
-    that is made for the coordinator.
+    that is made for the coordinator. `policy` is a file; without, the default.
     """
+    allowed = policies.default() if policy is None else policies.read(policy)
     if confined:
         confinement.check()
     host, port = parse_address("--listen", listen)
@@ -54,11 +58,15 @@ def serve(
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))
         logging.basicConfig(format=supervisor.log_format(f"site {name}"), datefmt=supervisor.LOG_TIME, level="INFO")
+        gatehouse = stack.enter_context(Gatehouse(allowed, folder, description))
         mailbox = stack.enter_context(
-            contextlib.closing(Mailbox(folder, table, description, willing=prepares, confined=confined))
+            contextlib.closing(
+                Mailbox(folder, table, description, willing=prepares, confined=confined, permit=gatehouse.permits.job)
+            )
         )
         worker = GuardedWorker(
-            listener, name=f"site {name}", folder=folder, certificates=certificates, own=mailbox.methods,
+            listener, name=f"site {name}", folder=folder, certificates=certificates, guards=gatehouse.guards,
+            own={**mailbox.methods, **gatehouse.permits.methods}, journal=gatehouse.log,
             coordinator=coordinator, allow_open=allow_open, log=sys.stderr, remove=folder,
             sandbox=confinement.of_the_worker(folder, name) if confined else None,
         )  # fmt: skip
