@@ -192,7 +192,7 @@ class Gate:
     def _check_rows(self, rows: Sequence[shapes.Leaf]) -> None:
         if rows and not self._policy.predictions:
             raise Refused("predictions of single images; the site's policy keeps them")
-        width = max((leaf.numbers // leaf.shape[0] for leaf in rows), default=0)
+        width = sum(leaf.numbers // leaf.shape[0] for leaf in rows)
         if width > self._policy.widest_prediction:
             most = self._policy.widest_prediction
             raise Refused(f"{width} numbers of every image; the site's policy allows {most}")

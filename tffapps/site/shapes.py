@@ -2,7 +2,7 @@
 
 The result of a call consists of
 
-    an update       an array of the shape of one that was sent with the call, each once
+    an update       an array of the shape of one that was sent with the call, each once, or packed as `compressed` does
     a report        a few numbers: a weight, sums of losses, a confusion matrix
     predictions     rows, no more than the site has images, as wide as the last dimension of an array that was sent
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from tffapps.engine.tff_messages import data_type_pb2
 
-_STRING = 7
+_INT32 = data_type_pb2.DataType.Value("DT_INT32")
 _SIZES = {
     "BOOL": 1, "INT8": 1, "UINT8": 1, "INT16": 2, "UINT16": 2, "HALF": 2, "BFLOAT16": 2, "INT32": 4, "UINT32": 4,
     "FLOAT": 4, "INT64": 8, "UINT64": 8, "DOUBLE": 8, "COMPLEX64": 8, "COMPLEX128": 16,
@@ -84,9 +84,17 @@ def leaf_of(array: Any) -> Leaf:
     return Leaf(array.dtype, tuple(array.shape.dim))
 
 
-def most_reported(classes: int) -> int:
-    """How many numbers all reports of an answer may have."""
-    return 64 + max(8, classes) ** 2
+def most_reported(classes: int, sent: int) -> int:
+    """How many numbers all reports of an answer may have; an array that is packed comes with its range."""
+    return 64 + max(8, classes) ** 2 + 2 * sent
+
+
+def _packed(leaf: Leaf, left: collections.Counter[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The shape of the array, of those left, that this is packed as the aggregator `compressed` does it, if it is."""
+    if leaf.dtype != _INT32 or len(leaf.shape) != 2 or leaf.shape[1] != 1:
+        return None
+    fits = (shape for shape, count in left.items() if count and leaf.shape[0] == -(-8 * math.prod(shape) // 28))
+    return next(fits, None)
 
 
 def allowed(result: Sequence[Leaf], sent: Sequence[Leaf], images: int, classes: int) -> Allowed:
@@ -102,10 +110,10 @@ def allowed(result: Sequence[Leaf], sent: Sequence[Leaf], images: int, classes: 
             if leaf.shape[0] != _UNKNOWN or len(width) > 1 or (len(leaf.shape) == 2 and width[0] not in widths):
                 raise NotAllowed(f"a result with {leaf} in it, which is no prediction of the model that was sent")
             rows.add(place)
-        elif left[leaf.shape]:
-            left[leaf.shape] -= 1
+        elif shape := leaf.shape if left[leaf.shape] else _packed(leaf, left):
+            left[shape] -= 1
             update = True
-        elif len(leaf.shape) <= 1 and reported + leaf.numbers <= most_reported(classes):
+        elif len(leaf.shape) <= 1 and reported + leaf.numbers <= most_reported(classes, len(sent)):
             reported += leaf.numbers
             update = True
         else:
