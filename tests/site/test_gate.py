@@ -18,6 +18,7 @@ from tests.site.rounds import batches, clients, table_of
 from tffapps.engine import open_engine, remote
 from tffapps.engine.tff_internals import computation_pb2
 from tffapps.engine.tff_messages import executor_pb2
+from tffapps.errors import UserError
 from tffapps.federated.cohort import play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
@@ -241,7 +242,7 @@ def test_what_the_policy_says(noise, folder):
 
 def test_honest_rounds_pass_and_a_refusal_names_the_site(noise, folder, tiny_task, tiny_weights):
     need_namespaces()
-    few = dataclasses.replace(policies.default(), least_images=15)  # a has 12
+    few = dataclasses.replace(policies.default(), least_images=15, methods=frozenset({"fedavg"}))  # a has 12
     round_ = build_round(tiny_task, FedAvg(learning_rate=0.1))
     with contextlib.ExitStack() as stack:
         sites = [Member(noise, folder, name, policy=few) for name in ("a", "b")]
@@ -249,6 +250,9 @@ def test_honest_rounds_pass_and_a_refusal_names_the_site(noise, folder, tiny_tas
             stack.callback(site.close)
         addresses = ",".join(site.address for site in sites)
         engine = stack.enter_context(open_engine(addresses, files(folder, "coordinator")))
+        with pytest.raises(UserError, match=r"^localhost:\d+: refused by the site: the method 'fedprox'; the site's"):
+            engine.about("classify", "fedprox", "run")
+        engine.about("classify", "fedavg", "run")
         outcome = play(round_, round_.start(tiny_weights), clients(table_of(engine, noise)), 1, min_clients=1)
         assert list(outcome.reports) == ["b"]
         said = "refused by the site: an update of 12 images; the site's policy asks for 15 at least"

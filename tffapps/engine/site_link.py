@@ -88,9 +88,10 @@ class SiteLink:
     def declare(self, about: bytes) -> None:
         """Tells the site what the work that follows is for; UserError if it does not allow it."""
         with self._lock:
-            self._about = about
+            self._about, before = about, self.connections
             self.connect()
-            self._tell_about()
+            if self.connections == before:  # else it was told when it was connected to
+                self._tell_about()
 
     def _tell_about(self) -> None:
         if self._about and self._worker is not None:

@@ -26,6 +26,7 @@ from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
 from tffapps.errors import UserError
 from tffapps.wire import certificate_checks, jobs
 from tffapps.wire.certificates import Certificates
+from tffapps.wire.channel import Unreachable
 from tffapps.wire.messages import Message
 
 
@@ -82,7 +83,8 @@ class SitesContext(InProcessContext):
         """Tells all sites what the work that follows is for: UserError if one of them does not allow it."""
         content = jobs.About(application, method, run).to_bytes()
         for error in _at_once([functools.partial(link.declare, content) for link in self.links.values()]):
-            if error is not None and not isinstance(error, ConnectionError):  # who is away is told when it is back
+            away = (ConnectionError, Unreachable)  # is told when it is back
+            if error is not None and not isinstance(error, away):
                 raise error
 
     def log_heads(self) -> dict[str, str]:
