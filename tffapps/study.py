@@ -150,6 +150,12 @@ class Study:
             )
 
     def _train(self, run: Run, trial: Trial) -> Trained:
+        self.engine.about(self.app.name, str(trial.labels.get("method", trial.method.name)), run.folder.name)
+        trained = self._play(run, trial)
+        run.note_logs(self.engine.log_heads())
+        return trained
+
+    def _play(self, run: Run, trial: Trial) -> Trained:
         return train(
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,

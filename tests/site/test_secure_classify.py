@@ -15,6 +15,7 @@ from tffapps.site import certs
 from tffapps.use import facts
 from tffapps.use.bundle import load
 
+pytestmark = pytest.mark.slow
 SMALL = [
     "--profile=smoke", f"--size={PIXELS}", "--batch=4", "--rounds=2", "--seeds=0", "--learning-rate=0.1",
     "--methods=fedavg", "--aggregator=secure",

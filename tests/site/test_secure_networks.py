@@ -28,8 +28,8 @@ from tffapps.site import certs
 pytestmark = pytest.mark.slow
 PORT, BRIDGE, SUBNET = 9000, f"tff{os.getpid() % 10_000}", "10.211.37"
 RUN = [
-    "--profile=smoke", f"--size={PIXELS}", "--batch=4", "--seeds=0", "--learning-rate=0.01", "--model=tiny", "--head=conv",
-    "--methods=fedavg", "--aggregator=secure",
+    "--profile=smoke", f"--size={PIXELS}", "--batch=4", "--seeds=0", "--learning-rate=0.01", "--model=tiny",
+    "--head=conv", "--methods=fedavg", "--aggregator=secure",
 ]  # fmt: skip
 
 
@@ -74,13 +74,14 @@ def federation(hosts, tmp_path_factory):
     folder, images = root / "certificates", draw(root / "images")
     certs.write(folder, NAMES, hosts={name: [address] for name, (_, address) in hosts.items()})
     processes = {}
+    (root / "policy.ini").write_text("[privacy]\nonly_masked = yes\n")
     try:
         for name, (network, address) in hosts.items():
             (root / name).mkdir()
             program = [
                 "ip", "netns", "exec", network, sys.executable, "-m", "tffapps.site", "serve", f"--data={images}",
                 f"--name={name}", f"--listen={address}:{PORT}", f"--cert={folder / name}.pem",
-                f"--key={folder / name}.key", f"--ca={folder / 'ca.pem'}", "--only-masked",
+                f"--key={folder / name}.key", f"--ca={folder / 'ca.pem'}", f"--policy={root / 'policy.ini'}",
             ]  # fmt: skip
             with open(root / name / "log.txt", "w") as log:
                 processes[name] = subprocess.Popen(

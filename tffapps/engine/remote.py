@@ -31,6 +31,10 @@ class WorkFailed(RuntimeError):
     """The worker could not evaluate what it was asked."""
 
 
+class Denied(WorkFailed):
+    """The other end does not allow it."""
+
+
 class RemoteWorker:
     """For one thread at a time. `is_there` says whether it is worth waiting for an answer, however long it takes."""
 
@@ -116,7 +120,8 @@ class RemoteWorker:
             except grpc.RpcError as error:
                 if error.code() in _GONE:
                     raise WorkerLost("the connection was lost") from None
-                raise WorkFailed(error.details() or str(error.code())) from None
+                denied = error.code() is grpc.StatusCode.PERMISSION_DENIED
+                raise (Denied if denied else WorkFailed)(error.details() or str(error.code())) from None
 
 
 def _size(message: Any) -> int:

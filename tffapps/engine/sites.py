@@ -9,6 +9,7 @@ sent to them and back: it does leave the site.
 
 import concurrent.futures
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -25,8 +26,9 @@ from tffapps.engine.summed_run import Numbering, SummedPass
 from tffapps.engine.summing import Summing, summing_in_office
 from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
 from tffapps.errors import UserError
-from tffapps.wire import certificate_checks
+from tffapps.wire import certificate_checks, jobs
 from tffapps.wire.certificates import Certificates
+from tffapps.wire.channel import Unreachable
 from tffapps.wire.messages import Message
 
 
@@ -79,6 +81,22 @@ class SitesContext(InProcessContext):
         """Puts a line into a site's log, if it is there."""
         with contextlib.suppress(ConnectionError, UserError, remote.WorkFailed):
             site_jobs.tell(self.link(name), line)
+
+    def about(self, application: str, method: str, run: str) -> None:
+        """Tells all sites what the work that follows is for: UserError if one of them does not allow it."""
+        content = jobs.About(application, method, run).to_bytes()
+        for error in _at_once([functools.partial(link.declare, content) for link in self.links.values()]):
+            away = (ConnectionError, Unreachable)  # is told when it is back
+            if error is not None and not isinstance(error, away):
+                raise error
+
+    def log_heads(self) -> dict[str, str]:
+        """Where each site's log of requests ends, in lines and a hash, of the sites that are there."""
+        heads = {}
+        for name, link in self.links.items():
+            with contextlib.suppress(ConnectionError, UserError, remote.WorkFailed):
+                heads[name] = _plain(link.call(jobs.HEAD, b""))
+        return heads
 
     def link(self, name: str) -> SiteLink:
         if name not in self.links:
@@ -247,6 +265,11 @@ def _at_clients(value: Any) -> Iterator[AtClients]:
     elif isinstance(value, Struct):
         for element in value:
             yield from _at_clients(element)
+
+
+def _plain(content: bytes) -> str:
+    text = content[:100].decode(errors="replace")
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _at_once(actions: Sequence[Callable[[], None]]) -> list[Exception | None]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from preprocessing.parser import Parser
 from tffapps import cli
-from tffapps.errors import UserError
-from tffapps.site import LEAF_DAYS, identity_commands
+from tffapps.site import LEAF_DAYS, identity_commands, policy_commands
 
 _CERTS = "make the certificates of a trial federation"
 _SERVE = "take part in a federation with this machine's data"
@@ -35,6 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     certs.set_defaults(work=_certs)
 
     identity_commands.add(commands)
+    policy_commands.add(commands)
 
     serve = commands.add_parser("serve", help=_SERVE, description=_SERVE, allow_abbrev=False)
     _add_data(serve)
@@ -52,11 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--without-sandbox", action="store_true", help=meaning)
     meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
     serve.add_argument("--no-jobs", action="store_true", help=meaning)
-    meaning = "a budget of differential privacy over all runs: training images leave noised until it is spent; no jobs"
-    serve.add_argument("--epsilon", type=float, default=None, metavar="NUMBER", help=meaning)
-    serve.add_argument("--delta", type=float, default=1e-5, help="the delta of --epsilon (default 1e-5)")
-    meaning = "give what is computed of training images to secure sums alone; no jobs"
-    serve.add_argument("--only-masked", action="store_true", help=meaning)
+    meaning = "what is allowed here (`site policy` prints the default); without, the default"
+    serve.add_argument("--policy", type=Path, metavar="FILE", help=meaning)
     serve.add_argument("--no-chores", action="store_true", dest="no_jobs", help=argparse.SUPPRESS)  # its name in 0.1.0
     serve.set_defaults(work=_serve)
 
@@ -90,15 +87,10 @@ def _serve(options: argparse.Namespace) -> None:
     from tffapps.wire.certificates import Certificates
 
     certificates = Certificates(options.cert, options.key, options.ca, options.revoked)
-    if options.epsilon is not None and not 0 < options.epsilon < float("inf"):
-        raise UserError(f"--epsilon {options.epsilon:g}: give a number above 0")
-    if not 0 < options.delta < 1:
-        raise UserError(f"--delta {options.delta:g}: give a number between 0 and 1, such as 1e-5")
     serve(
         options.data, options.name, options.listen, certificates, coordinator=parse_fingerprints(options.coordinator),
         allow_open=options.allow_open_worker, prepares=not options.no_jobs,
-        confined=not options.without_sandbox, epsilon=options.epsilon, delta=options.delta,
-        only_masked=options.only_masked,
+        confined=not options.without_sandbox, policy=options.policy,
     )  # fmt: skip
 
 

@@ -22,8 +22,10 @@ DELTA = 1e-5
 class Budget:
     """Without an `epsilon` everything that is noised is counted, and nothing refused."""
 
-    def __init__(self, folder: pathlib.Path, name: str, epsilon: float | None = None, delta: float = DELTA) -> None:
-        self._ledger, self._name, self._epsilon, self._delta = Ledger(folder / FILE), name, epsilon, delta
+    def __init__(
+        self, folder: pathlib.Path, name: str, epsilon: float | None = None, delta: float | None = None
+    ) -> None:
+        self._ledger, self._name, self._epsilon, self._delta = Ledger(folder / FILE), name, epsilon, delta or DELTA
         self._lock = threading.Lock()
 
     @property

@@ -12,7 +12,7 @@ from typing import IO, Any
 from tffapps.engine import unix_socket
 from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.engine.sandbox import Sandbox
-from tffapps.site.relay import Guard, Relay
+from tffapps.site.relay import Guard, Journal, Relay
 from tffapps.wire.admission import Admission
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.tls_proxy import TlsProxy
@@ -21,8 +21,9 @@ from tffapps.wire.tls_proxy import TlsProxy
 class GuardedWorker(ClosedWorker):
     """Starts when made, is reached through `listener`, and ends with `stop` or with this process.
 
-    The listener is closed by `stop`. `folder` is the worker's, `remove` one to remove at the end; `guards` and `own`
-    are the relay's; `coordinator` are fingerprints of the certificates that come in, if not every coordinator's does.
+    The listener is closed by `stop`. `folder` is the worker's, `remove` one to remove at the end; `guards`, `own`
+    and `journal` are the relay's; `coordinator` are fingerprints of the certificates that come in, if not every
+    coordinator's does.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class GuardedWorker(ClosedWorker):
         folder: pathlib.Path | None = None,
         guards: Sequence[Guard] = (),
         own: Mapping[str, Callable[[str, bytes], bytes]] | None = None,
+        journal: Journal | None = None,
         coordinator: tuple[str, ...] = (),
         allow_open: bool = False,
         log: IO[Any] | None = None,
@@ -51,7 +53,9 @@ class GuardedWorker(ClosedWorker):
                 remove=[self._sockets, *([remove] if remove else [])], sandbox=sandbox,
             )  # fmt: skip
             logger = logging.getLogger(f"tffapps.site.{name.removeprefix('site ')}")
-            self._relay = Relay(path, self._sockets, guards, own=own, log=logger, when_lost=lambda: door.drop())
+            self._relay = Relay(
+                path, self._sockets, guards, own=own, journal=journal, log=logger, when_lost=lambda: door.drop()
+            )
             why_not = Admission(certificates, coordinator).why_not
             door = TlsProxy(listener, context, self._relay.entrance, logger, why_not)
         except BaseException:

@@ -12,7 +12,9 @@ from tffapps import cache_lock
 from tffapps.engine import supervisor
 from tffapps.errors import RunStopped, UserError
 from tffapps.site import confinement, data
-from tffapps.site.budget import DELTA, Budget
+from tffapps.site import policy as policies
+from tffapps.site.budget import Budget
+from tffapps.site.gatehouse import Gatehouse
 from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
 from tffapps.site.summing import Sums
@@ -33,17 +35,15 @@ def serve(
     allow_open: bool = False,
     prepares: bool = True,
     confined: bool = True,
-    epsilon: float | None = None,
-    delta: float = DELTA,
-    only_masked: bool = False,
+    policy: Path | None = None,
 ) -> None:
     """Serves until it is interrupted. What can be wrong is found before the port answers.
 
     Unless it `prepares` what the coordinator asks for, it only takes part in rounds; unless `confined`, there is no
     sandbox. `coordinator` are fingerprints of the certificates that it lets in; without, it lets in whoever has one
-    that is made for the coordinator. With `epsilon`, what it computes of training images leaves
-    noised, until that is spent at `delta` by its own ledger; with `only_masked`, in secure sums alone.
+    that is made for the coordinator. `policy` is a file; without, the default.
     """
+    allowed = policies.default() if policy is None else policies.read(policy)
     if confined:
         confinement.check()
     host, port = parse_address("--listen", listen)
@@ -60,14 +60,19 @@ def serve(
         _open(listen, listener)
         folder = stack.enter_context(data.working_folder(table, description))
         logging.basicConfig(format=supervisor.log_format(f"site {name}"), datefmt=supervisor.LOG_TIME, level="INFO")
-        prepares = prepares and epsilon is None and not only_masked  # what a job makes is neither noised nor masked
+        gatehouse = stack.enter_context(Gatehouse(allowed, folder, description))
+        prepares = prepares and not allowed.hides_updates  # what a job makes is neither noised nor masked
         mailbox = stack.enter_context(
-            contextlib.closing(Mailbox(folder, table, description, willing=prepares, confined=confined))
+            contextlib.closing(
+                Mailbox(folder, table, description, willing=prepares, confined=confined, permit=gatehouse.permits.job)
+            )
         )
-        sums = Sums(name, certificates, Budget(confinement.home_of(name), name, epsilon, delta), only_masked)
+        budget = Budget(confinement.home_of(name), name, allowed.epsilon, allowed.delta)
+        sums = Sums(name, certificates, budget, allowed.only_masked)
         worker = GuardedWorker(
-            listener, name=f"site {name}", folder=folder, certificates=certificates, guards=[sums],
-            own={**mailbox.methods, **sums.methods},
+            listener, name=f"site {name}", folder=folder, certificates=certificates,
+            guards=[*gatehouse.guards, sums],  # in this order: what leaves is no update any more
+            own={**mailbox.methods, **gatehouse.permits.methods, **sums.methods}, journal=gatehouse.log,
             coordinator=coordinator, allow_open=allow_open, log=sys.stderr, remove=folder,
             sandbox=confinement.of_the_worker(folder, name) if confined else None,
         )  # fmt: skip

@@ -83,9 +83,11 @@ class Sums:
                 self._check_work(call, expected)
             if expected.form.noise is not None:
                 self._budget.spend(expected.form.noise)
+                call.spent = {"noise": expected.form.noise.multiplier}
             whole = expected.form.numbers(numbers.row(content))
             if expected.masked:
                 whole = self._seat(call.caller).mask(expected.session, expected.number, whole)
+            call.what += ", masked" if expected.masked else ", noised"
         return numbers.answer(whole)
 
     def _expectation(self, call: Call) -> _Expected | None:
