@@ -110,6 +110,11 @@ class Run:
         self._write_json("finished.json", {**summary, FILES: files, CHECKSUM: _checksum_of(summary, files)})
         self._thin(1)
 
+    def note_logs(self, heads: dict[str, str]) -> None:
+        """Where the sites' logs ended when the run did: `tffapps site log` compares a log with it."""
+        if heads:
+            self._write_json("site_logs.json", heads)
+
     def summary(self) -> dict[str, Any]:
         path, content = self.folder / "finished.json", self._object("finished.json")
         self._verify(path, content)

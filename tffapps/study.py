@@ -13,6 +13,7 @@ import pandas as pd
 from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
+from tffapps.engine.values import HERE
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
@@ -123,6 +124,7 @@ class Study:
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""
         trial = dataclasses.replace(trial, clients_per_round=trial.clients_per_round or self.common.clients_per_round)
+        self._check_alone(trial)
         key = trial.key()
         folder_name = f"{trial.name}-{key_of(key)}"
         if folder_name not in self._records:  # else this command has played it already
@@ -136,7 +138,24 @@ class Study:
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
 
+    def _check_alone(self, trial: Trial) -> None:
+        """A model that one site trains by itself is no sum, and has no noise."""
+        wanted = self.flags.as_dict().get("aggregator")
+        if not self.engine.sites or trial.size > 1 or wanted not in ("secure", "dp"):
+            return
+        if any(client.site != HERE for client in trial.clients()):
+            raise UserError(
+                f"--aggregator {wanted}: {trial.labels['method']} trains at one site by itself, whose whole model would"
+                " reach the coordinator; leave it out of --methods"
+            )
+
     def _train(self, run: Run, trial: Trial) -> Trained:
+        self.engine.about(self.app.name, str(trial.labels.get("method", trial.method.name)), run.folder.name)
+        trained = self._play(run, trial)
+        run.note_logs(self.engine.log_heads())
+        return trained
+
+    def _play(self, run: Run, trial: Trial) -> Trained:
         return train(
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
@@ -159,7 +178,10 @@ class Study:
         counted = trial.method.counts_clients or not trial.aggregation.weighted
         key = (id(trial.task), trial.method, trial.aggregation, trial.cohort if counted else None)
         if key not in self._rounds:
-            self._rounds[key] = trial.task, build_round(trial.task, trial.method, trial.aggregation, trial.cohort)
+            self._rounds[key] = (
+                trial.task,
+                build_round(trial.task, trial.method, trial.aggregation, trial.cohort, bool(self.engine.sites)),
+            )
         return self._rounds[key][1]
 
     def reestimation_of(self, trial: Trial) -> Reestimation | None:
@@ -168,7 +190,10 @@ class Study:
             return None
         key = (id(trial.task), trial.aggregation.aggregator)
         if key not in self._reestimations:
-            self._reestimations[key] = trial.task, build_reestimation(trial.task, trial.aggregation)
+            self._reestimations[key] = (
+                trial.task,
+                build_reestimation(trial.task, trial.aggregation, bool(self.engine.sites)),
+            )
         return self._reestimations[key][1]
 
     def _summary(self, run: Run, trial: Trial) -> dict[str, Any]:

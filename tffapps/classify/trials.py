@@ -146,7 +146,8 @@ class Trials:
         evaluator = self._evaluator(classifier, split, seed, _is_personal(method))
         return Trial(
             labels={
-                "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
+                "method": method, "site": site, "seed": seed,
+                "aggregator": aggregation.described(bool(self._study.engine.sites)),
                 "rounds": settings.rounds, **split.labels, **({"chosen": VALIDATION} if evaluator.chosen_by else {}),
             },
             name=name_of(method, site, split.name, f"seed{seed}"),

@@ -54,6 +54,14 @@ class Engine:
             if name in self.context.links:
                 self.context.tell(name, line)
 
+    def about(self, application: str, method: str, run: str) -> None:
+        """Tells the sites, if there are any, what the work that follows is for: a site's policy may refuse it."""
+        self.context.about(application, method, run)
+
+    def log_heads(self) -> dict[str, str]:
+        """By site: how many lines its log of requests has, and the hash of the last."""
+        return self.context.log_heads()
+
     def peak_memory(self) -> int:
         """Largest resident size so far of every process that computes, in bytes."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + self.context.peak_memory()

@@ -29,7 +29,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations
+from tffapps.federated import computations, summed
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
@@ -82,6 +82,7 @@ class Round:
     specs: computations.Specs
     computation: tff.Computation  # what `next` calls
     first_state: tff.Computation  # gives the states of the server's optimiser and of the aggregator
+    summed: bool = False  # by the sites themselves: the aggregation is done before the server sees anything
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -153,7 +154,9 @@ class Round:
         return self.layout.without(self.method.personal_part(self.task))
 
 
-def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:
+def build_round(
+    task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1, across_sites: bool = False
+) -> Round:
     """Traces the computations of a round.
 
     Args:
@@ -161,6 +164,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
       method: how, at the clients and at the server.
       aggregation: how updates become one; the weighted mean if it is not given.
       clients: the most that will take part; matters to the dp aggregator and to methods that remember each of them.
+      across_sites: whether it is played by sites, which clip, noise and mask updates themselves (`summed`).
     """
     aggregation, task = aggregation or Aggregation(), dataclasses.replace(task, clients=clients)
     layout = WeightsLayout.of(task.model)
@@ -176,9 +180,12 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
             f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
         )
     aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
+    sums = across_sites and summed.applies(aggregation)
+    if sums:
+        summed.check(aggregation, method, task, specs, clients)
     work = computations.client_work(task, method, layout, specs)
     server_optimizer = method.server_optimizer()
-    aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
+    aggregator = build_aggregator(aggregation.of_sums() if sums else aggregation, moved, clients, specs.sent)
 
     @tff.tensorflow.computation
     def first_optimizer_state() -> Any:
@@ -245,7 +252,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
     return Round(
         task=task, method=method, aggregation=aggregation, layout=layout, specs=specs, computation=next_round,
-        first_state=first_state,
+        first_state=first_state, summed=sums,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from preprocessing.parser import Parser
 from tffapps import cli
-from tffapps.site import LEAF_DAYS, identity_commands
+from tffapps.site import LEAF_DAYS, identity_commands, policy_commands
 
 _CERTS = "make the certificates of a trial federation"
 _SERVE = "take part in a federation with this machine's data"
@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     certs.set_defaults(work=_certs)
 
     identity_commands.add(commands)
+    policy_commands.add(commands)
 
     serve = commands.add_parser("serve", help=_SERVE, description=_SERVE, allow_abbrev=False)
     meaning = f"where to wait for the coordinator (default {_LISTEN}: this machine only)"
@@ -67,6 +68,8 @@ def _add_membership(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-sandbox", action="store_true", help=meaning)
     meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
     parser.add_argument("--no-jobs", action="store_true", help=meaning)
+    meaning = "what is allowed here (`site policy` prints the default); without, the default"
+    parser.add_argument("--policy", type=Path, metavar="FILE", help=meaning)
     parser.add_argument("--no-chores", action="store_true", dest="no_jobs", help=argparse.SUPPRESS)  # its name in 0.1.0
     parser.set_defaults(work=_serve)
 
@@ -98,7 +101,7 @@ def _serve(options: argparse.Namespace) -> None:
     serve(
         options.data, options.name, options.listen, certificates, coordinator=parse_fingerprints(options.coordinator),
         allow_open=options.allow_open_worker, prepares=not options.no_jobs,
-        confined=not options.without_sandbox, dial=options.dial,
+        confined=not options.without_sandbox, dial=options.dial, policy=options.policy,
     )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ The worker's working folder is a new one of links:
     train/0/000000.mask    a link to its mask, where there is one
 
 So whoever knows the counts knows every relative path, file names stay at the site, and rows of other clients, or files
-that no row names, have no relative path. An absolute path, or one with `..`, still leads to every file that the user
-who runs the site can read: run it as a user who can read the data and nothing else of worth.
+that no row names, have no relative path. Other paths than these the gate refuses (`gate.py`), and the sandbox does not
+open (`confinement.py`).
 """
 
 import collections

@@ -11,8 +11,12 @@ from tffapps import cache_lock
 from tffapps.engine import supervisor
 from tffapps.errors import RunStopped
 from tffapps.site import confinement, data
+from tffapps.site import policy as policies
+from tffapps.site.budget import Budget
+from tffapps.site.gatehouse import Gatehouse
 from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
+from tffapps.site.summing import Sums
 from tffapps.wire import certificate_checks, listening
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.dial_out import DialOut
@@ -31,13 +35,16 @@ def serve(
     prepares: bool = True,
     confined: bool = True,
     dial: str = "",
+    policy: Path | None = None,
 ) -> None:
     """Serves until it is interrupted. What can be wrong is found before the port answers.
 
     Unless it `prepares` what the coordinator asks for, it only takes part in rounds; unless `confined`, there is no
     sandbox. `coordinator` are fingerprints of the certificates that it lets in; without, it lets in whoever has one
     that is made for the coordinator. With `dial`, HOST:PORT of the coordinator, it calls there instead of listening.
+    `policy` is a file; without, the default.
     """
+    allowed = policies.default() if policy is None else policies.read(policy)
     if confined:
         confinement.check()
     certificate_checks.check(certificates, "site", name)
@@ -57,11 +64,19 @@ def serve(
             listening.begin("--listen", listen, where)
         folder = stack.enter_context(data.working_folder(table, description))
         logging.basicConfig(format=supervisor.log_format(f"site {name}"), datefmt=supervisor.LOG_TIME, level="INFO")
+        gatehouse = stack.enter_context(Gatehouse(allowed, folder, description))
+        prepares = prepares and not allowed.hides_updates  # what a job makes is neither noised nor masked
         mailbox = stack.enter_context(
-            contextlib.closing(Mailbox(folder, table, description, willing=prepares, confined=confined))
+            contextlib.closing(
+                Mailbox(folder, table, description, willing=prepares, confined=confined, permit=gatehouse.permits.job)
+            )
         )
+        budget = Budget(confinement.home_of(name), name, allowed.epsilon, allowed.delta)
+        sums = Sums(name, certificates, budget, allowed.only_masked)
         worker = GuardedWorker(
-            where, name=f"site {name}", folder=folder, certificates=certificates, own=mailbox.methods,
+            where, name=f"site {name}", folder=folder, certificates=certificates,
+            guards=[*gatehouse.guards, sums],  # in this order: what leaves is no update any more
+            own={**mailbox.methods, **gatehouse.permits.methods, **sums.methods}, journal=gatehouse.log,
             coordinator=coordinator, allow_open=allow_open, log=sys.stderr, remove=folder,
             sandbox=confinement.of_the_worker(folder, name) if confined else None,
         )  # fmt: skip
