@@ -1,7 +1,9 @@
-"""Pseudo-labelling in turns: PLFL's clients (`pseudo_label`) beside a server that trains on its labels after every average.
+"""Pseudo-labelling in turns: PLFL's clients (`pseudo_label`) beside a server that trains on its labels after every
+average.
 
-PLFL begins with a model that the server has trained; here a run begins with any, and its first rounds are the server's as
-long as the clients are sure of nothing: a client that keeps no label takes part, as one example, with the model it was given.
+PLFL begins with a model that the server has trained; here a run begins with any, and its first rounds are the server's
+as long as the clients are sure of nothing: a client that keeps no label takes part, as one example, with the model it
+was given.
 """
 
 from __future__ import annotations

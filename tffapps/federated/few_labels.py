@@ -1,4 +1,4 @@
-"""What methods with few labels have in common: a client's data, when unlabelled images begin to count, the server's part.
+"""What methods with few labels have in common: a client's data, when unlabelled images count, the server's part.
 
 Labels are with the clients, a few each, or with the server alone. A client's `number` says how far training with labels
 has come, so that a model that knows nothing yet labels nothing: unlabelled images count
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 class TwoViewData(NamedTuple):
     """A client's data. `rows` number its unlabelled images, so that the passes agree on which is which."""
 
-    once: Any  # dataset of (images, rows): every unlabelled image once, as it is; first: BatchNorm is re-estimated by it
-    labelled: Any  # dataset of (images, labels), weakly augmented, a batch a step; of no image where nobody here has any
+    # First, because BatchNorm's statistics are re-estimated by it.
+    once: Any  # dataset of (images, rows): every unlabelled image once, as it is
+    labelled: Any  # dataset of (images, labels), weakly augmented, a batch a step; of no image where the server has all
     unlabelled: Any  # dataset of (weak view, strong view, rows), as many batches
     others: Any  # dataset of (weak view, rows) in another order, as long
     images: Any  # int32: how many are unlabelled
     batch: Any  # int32: unlabelled images a step
     steps: Any  # int32: batches
-    number: Any  # int32: of the round, from 1; 0: nobody has trained with labels yet, and unlabelled images do not count
+    number: Any  # int32: of the round, from 1; 0: nobody has trained with labels yet: unlabelled images do not count
     prior: Any  # float32 (classes): class shares among the labelled images
     seed: Any  # int32 (2): for random numbers
 

@@ -1,11 +1,12 @@
 """(FL)² (Lee, Le, Shin and Lee, NeurIPS 2024): labels at the server alone; clients adapt to what they have learned.
 
 Client-specific adaptive thresholds: before a client trains, the received model predicts its images. With t the mean
-highest probability and m the mean prediction, a label of class c is used from t · m_c / max m on, and stays for the round.
+highest probability and m the mean prediction, a label of class c is used from t · m_c / max m on, and stays for the
+round.
 
-Sharpness-aware consistency: of images with a probability of 0.95 or more, and of these alone, each step takes the gradient
-g of their loss, moves the weights by ρ · T²g / ‖Tg‖, T = |w| + 0.01 (adaptive, T = 1 for vectors), and adds the gradient,
-there, of the divergence of the moved model's predictions for strong views from the unmoved one's.
+Sharpness-aware consistency: of images with a probability of 0.95 or more, and of these alone, each step takes the
+gradient g of their loss, moves the weights by ρ · T²g / ‖Tg‖, T = |w| + 0.01 (adaptive, T = 1 for vectors), and adds
+the gradient, there, of the divergence of the moved model's predictions for strong views from the unmoved one's.
 
 Learning-status-aware aggregation: a client counts by 1 − t, so that those which have learned less are heard more.
 
@@ -43,7 +44,7 @@ class FL2(FewLabels):
         "dp": "whose weights of clients would be clipped and noised with the updates"
     }
 
-    fl2_high: float = setting(0.95, "(FL)²: lowest probability for the consistency term (its section 3.2)", least=0)
+    fl2_high: float = setting(0.95, "(FL)²: lowest probability for the consistency term (the authors' code)", least=0)
     fl2_rho: float = setting(0.1, "(FL)²: how far the weights are moved for it (the authors' code)", least=0)
     fl2_status: float = setting(1.0, "(FL)²: power of 1 − threshold that a client counts by; 0: all the same", least=0)
 
@@ -128,7 +129,7 @@ class FL2(FewLabels):
 
 
 def adaptive_offsets(rho: float, gradients: Tensors, variables: Any) -> Tensors:
-    """ρ · T²g / ‖Tg‖ (Kwon et al. 2021), T = |w| + η, and 1 for biases and the like; zeros where there is no gradient."""
+    """ρ · T²g / ‖Tg‖ (Kwon et al. 2021), T = |w| + η, 1 for biases and the like; zeros without a gradient."""
     scales = [tf.abs(v) + _ETA if len(v.shape) > 1 else tf.ones_like(v) for v in variables]
     scaled = [scale * gradient for scale, gradient in zip(scales, gradients)]
     length = tf.math.divide_no_nan(rho, tf.linalg.global_norm(scaled))

@@ -1,9 +1,9 @@
 """FlexMatch (Zhang et al. 2021): FixMatch whose classes have thresholds of their own, lower where less is learned.
 
-A class's threshold is tau · M(beta_c), M(x) = x / (2 − x), where beta_c is the number of images whose last sure prediction
-was that class, divided by that of the commonest class or by the number of images nobody was sure of, if that is more
-(`thresholds.flexible`; the paper's equations 5 to 11). A prediction is sure at tau. At least as many images pass as in
-FixMatch: what is mended is that the commonest class has all of them.
+A class's threshold is tau · M(beta_c), M(x) = x / (2 − x), where beta_c is the number of images whose last sure
+prediction was that class, divided by that of the commonest class or by the number of images nobody was sure of, if that
+is more (`thresholds.flexible`). A prediction is sure at tau. At least as many images pass as in FixMatch: what is
+mended is that the commonest class has all of them.
 
 Deviations: in every round the counts begin with the received model's predictions for all of the client's unlabelled
 images, not with none, so that a client carries nothing from round to round. Warm-up, alignment and averaged weights of

@@ -1,12 +1,12 @@
 """FreeMatch (Wang et al. 2023): FixMatch whose thresholds follow what the network is sure of, with no tau to choose.
 
-The common threshold is an average, over batches, of the mean highest probability (equation 5); a class's is that times
-its mean probability divided by the largest (equations 7 to 9). To the loss comes w_f times a fairness term (equation 12)
+The common threshold is an average, over batches, of the mean highest probability; a class's is that times
+its mean probability divided by the largest. To the loss comes w_f times a fairness term
 that spreads the predictions for strong views over the classes (`thresholds.fairness`).
 
 Deviations: in every round the averages begin with the received model's predictions for all of the client's unlabelled
-images, not with 1/classes: they are the client's own, and it carries nothing from round to round. Warm-up, alignment and
-averaged weights of `mended_fixmatch` can be added; tau has no effect.
+images, not with 1/classes: they are the client's own, and it carries nothing from round to round. Warm-up, alignment
+and averaged weights of `mended_fixmatch` can be added; tau has no effect.
 """
 
 from __future__ import annotations

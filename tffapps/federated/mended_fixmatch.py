@@ -1,4 +1,5 @@
-"""FixMatch (Sohn et al. 2020) with what keeps it from believing its own first mistakes; every part has its neutral value.
+"""FixMatch (Sohn et al. 2020) with what keeps it from believing its own first mistakes; every part has its neutral
+value.
 
 As published nearly all images pass a threshold of 0.8 as soon as a network fits its few labelled images, most of them
 as the commonest class, and that is what it learns. Beside the warm-up and the ramp (`few_labels`):
@@ -9,8 +10,8 @@ as the commonest class, and that is what it learns. Beside the warm-up and the r
     (Tarvainen and Valpola 2017)                                                            --teacher-decay, 0: off
 
 The mean prediction that alignment goes by begins in every round with that of the received model for all of the client's
-unlabelled images, and then follows the batches; the paper averages over the last 128 batches. The averaged weights begin
-with the received ones; what is sent are the client's own. With neutral values a step is `fixmatch.FixMatch`'s.
+unlabelled images, and then follows the batches; the paper averages over the last 128 batches. The averaged weights
+begin with the received ones; what is sent are the client's own. With neutral values a step is `fixmatch.FixMatch`'s.
 """
 
 from __future__ import annotations
@@ -135,4 +136,3 @@ def not_empty(labelled: tf.data.Dataset) -> tf.Tensor:
     """Whether the first batch has an image."""
     first = labelled.take(1).map(lambda images, labels: tf.shape(labels)[0])
     return first.reduce(0, lambda total, count: total + count) > 0
-

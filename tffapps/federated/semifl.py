@@ -1,20 +1,20 @@
 """SemiFL (Diao, Ding and Tarokh 2022): labels at the server alone; it and the clients train in turn.
 
-In a round the received model labels a client's images once, before it trains. Those it gives a probability of tau or more
-are the fix set (equation 4). A step has a batch of it and one of all images, whatever their probability (the mix set), and
+In a round the received model labels a client's images once, before it trains. Those it gives a probability of tau or
+more are the fix set. A step has a batch of it and one of all images, whatever their probability (the mix set), and
 
     loss = H(strong view, label) + weight · (l · H(mixed, label) + (1 − l) · H(mixed, the other's label)),
-    mixed = l · weak view + (1 − l) · weak view of the other,    l from Beta(a, a)        (equations 5 to 7)
+    mixed = l · weak view + (1 − l) · weak view of the other,    l from Beta(a, a)
 
-Labels do not change while a client trains, so that it does not follow its own drift. After the average the server trains
-on its labelled images (alternate training). BatchNorm's statistics are to be those of the data under the new model
-(static BatchNorm): that is `--reestimate`.
+Labels do not change while a client trains, so that it does not follow its own drift. After the average the server
+trains on its labelled images (alternate training). BatchNorm's statistics are to be those of the data under the new
+model (static BatchNorm): that is `--reestimate`.
 
-Deviations: the server trains after the average, not before the clients, so that a run begins with a round of the server's
-alone, or with a model that it has trained; an epoch's mix set is all images in another order, not a draw with
+Deviations: the server trains after the average, not before the clients, so that a run begins with a round of the
+server's alone, or with a model that it has trained; an epoch's mix set is all images in another order, not a draw with
 replacement; clients count by the images they trained on (the authors' code: equally), one that is sure of nothing by 1
-with the model it was given; gradients are not clipped; above a cut it is stored activations that are mixed. With weight 0
-and tau 0 a client is FedAvg's on strong views with the received model's labels.
+with the model it was given; gradients are not clipped; above a cut it is stored activations that are mixed. With weight
+0 and tau 0 a client is FedAvg's on strong views with the received model's labels.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class SemiFL(FewLabels):
     name: ClassVar[str] = "semifl"
 
-    semifl_tau: float = setting(0.95, "SemiFL: lowest probability of the fix set (its section 4.1)", least=0)
-    semifl_mix: float = setting(1.0, "SemiFL: weight of the mixed loss (its section 4.1)", least=0)
-    semifl_beta: float = setting(0.75, "SemiFL: a of Beta(a, a) (its section 4.1)", above=0)
+    semifl_tau: float = setting(0.95, "SemiFL: lowest probability of the fix set (the authors' code)", least=0)
+    semifl_mix: float = setting(1.0, "SemiFL: weight of the mixed loss (the authors' code)", least=0)
+    semifl_beta: float = setting(0.75, "SemiFL: a of Beta(a, a) (the authors' code)", above=0)
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated import local
@@ -55,7 +55,7 @@ class SemiFL(FewLabels):
         batches = pairs.map(_matched)
 
         def forward(given: Any, step: tf.Tensor) -> Any:
-            (weak, strong), others, (rows, other_rows) = given
+            (weak, strong), others, other_rows = given
             share = beta(self.semifl_beta, data.seed, step)
             mixed = share * weak + (1.0 - share) * others
             # One pass over both, so that BatchNorm sees one batch.
@@ -95,7 +95,7 @@ def _matched(fix: Any, others: Any) -> Any:
     weak, strong, rows = fix
     images, other_rows = others
     count = tf.shape(rows)[0]
-    return ((weak, strong), images[:count], (rows, other_rows[:count])), rows
+    return ((weak, strong), images[:count], other_rows[:count]), rows
 
 
 def _steps(data: Any, count: tf.Tensor) -> tf.Tensor:

@@ -1,13 +1,13 @@
-"""Which pseudo-labels are sure enough: class-wise and adaptive thresholds, and what predictions are brought in line with.
+"""Which pseudo-labels are sure enough: class-wise and adaptive thresholds, and distribution alignment.
 
 All of them are of predictions for weak views, probabilities (images, classes); nothing here has a gradient to give.
 
-  aligned          distribution alignment (Berthelot et al. 2020, ReMixMatch, section 3.1): p · prior / mean, normalised
-  flexible         FlexMatch (Zhang et al. 2021, equations 5, 7, 9, 11): tau · M(beta_c), M(x) = x / (2 − x), where
-                   beta_c = sigma_c / max(max sigma, images nobody is sure of); sigma_c counts the images whose last sure
-                   prediction, of probability tau, was c
-  self_adaptive    FreeMatch (Wang et al. 2023, equation 9): tau_t · p_t(c) / max p_t, of two averages
-  moved            an average that forgets: (1 − share) of what comes (FreeMatch's equations 5 and 7)
+  aligned          distribution alignment (Berthelot et al. 2020, ReMixMatch): p · prior / mean, normalised
+  flexible         FlexMatch (Zhang et al. 2021): tau · M(beta_c), M(x) = x / (2 − x); beta_c is sigma_c divided by
+                   the largest sigma, or by the number of images nobody is sure of, if that is more; sigma_c counts the
+                   images whose last sure prediction, of probability tau, was c
+  self_adaptive    FreeMatch (Wang et al. 2023): tau_t · p_t(c) / max p_t, of two averages
+  moved            such an average: it keeps a share of what it was
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def sure(probabilities: tf.Tensor, thresholds: tf.Tensor) -> tuple[tf.Tensor, tf
 
 
 def fairness(mean: tf.Tensor, shares: tf.Tensor, outputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """FreeMatch's equation 12, of the mean prediction and the label shares so far and the predictions for strong views.
+    """FreeMatch's term, of the mean prediction and the label shares so far and the predictions for strong views.
 
     Σ a_c · log b_c, where a = SumNorm(mean / shares) and b the same of the strong views with mask 1; it is least where
     the strong views' predictions are spread over the classes. 0 where the mask is.
