@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tffapps.federated.fedavg import FedAvg
     from tffapps.federated.method import Method
     from tffapps.federated.methods import FEW_LABELS, METHODS, PLAYED
+    from tffapps.federated.retraining import Retraining
     from tffapps.federated.task import Task, cross_entropy
     from tffapps.federated.unequal import ClassBalance
     from tffapps.figures import Canvas, curves, picture
@@ -55,6 +56,7 @@ _NAMES = {  # by the module they are from
     "federated.fedavg": "FedAvg",
     "federated.method": "Method",
     "federated.methods": "FEW_LABELS METHODS PLAYED",
+    "federated.retraining": "Retraining",
     "federated.task": "Task cross_entropy",
     "federated.unequal": "ClassBalance",
     "figures": "Canvas curves picture",

@@ -1,5 +1,7 @@
 """Two numbers an image, two classes, a layer that ends in a softmax: data for methods with few labels."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
@@ -43,9 +45,14 @@ def gold() -> GoldData:
     return GoldData(tf.data.Dataset.from_tensors(LABELLED), np.int32(1), np.array([0.5, 0.5], np.float32))
 
 
+@functools.cache
+def round_of(method, server: bool = False):
+    return build_round(task(server), method)
+
+
 def played(method, *clients: TwoViewData, server: bool = False, given: Task | None = None):
     """The outcome of one round from START."""
-    round_ = build_round(given or task(server), method)
+    round_ = round_of(method, server) if given is None else build_round(given, method)
     members = [Client(f"{place}", lambda _, one=one: one) for place, one in enumerate(clients)]
     with open_engine("in-process"):
         return play(round_, round_.start(START), members, 1, len(members), (lambda _: gold()) if server else None)

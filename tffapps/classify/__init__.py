@@ -22,6 +22,7 @@ from tffapps import (
     ClassBalance,
     CutSettings,
     Flags,
+    Retraining,
     setting,
 )
 from tffapps.settings import CHANGED
@@ -116,7 +117,7 @@ APP = App(
     summary="federated classification of any images",
     description="Federated classification of any labelled folder of images.",
     settings=(
-        ClassifySettings, LabelSettings, CutSettings, ClassBalance, Aggregation, *METHODS.values(),
+        ClassifySettings, LabelSettings, CutSettings, ClassBalance, Retraining, Aggregation, *METHODS.values(),
         *FEW_LABELS.values(),
     ),
     profiles=PROFILES,

@@ -24,6 +24,7 @@ from tffapps import (
     PredictionEvaluator,
     Predictions,
     Record,
+    Retraining,
     Split,
     Study,
     Trial,
@@ -62,7 +63,7 @@ def run(flags: Flags) -> None:
     what_ran = {
         "chosen": CHOSEN[common.select], "data": trials.pool.name, "profile": flags.profile,
         "weights": trials.weights, "model": flags[ClassifySettings].model, **trials.balance,
-        **flags[LabelSettings].described(),
+        **flags[LabelSettings].described(), **flags[Retraining].described(),
     }  # fmt: skip
     entries = [record.entry(personal=_personal(record)) for record in records]
     by = ["method", "site", "aggregator", "rounds", "personal"]
@@ -172,6 +173,7 @@ class Trials:
             aggregation=aggregation,
             min_clients=1 if alone or len(training) == 1 else self._common.min_clients,
             reestimate=flags[CutSettings].reestimate,
+            retraining=flags[Retraining],
             # Of a personal method clients use their own models.
             bundle=None if _is_personal(method) else classifier.recipe(training, split.pool.part("val")),
             trained=subjects_in(pd.concat(list(training.values()))),

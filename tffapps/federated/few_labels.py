@@ -12,7 +12,7 @@ every average (`server_work`).
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tffapps.federated.lazy import tf
 from tffapps.federated.method import Method
@@ -51,6 +51,8 @@ class TwoViewData(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class FewLabels(Method):
     """The base of such methods."""
+
+    all_labelled: ClassVar[bool] = False
 
     warmup_rounds: float = setting(
         0.0, "few labels: rounds, or a part of one, before unlabelled images count (ours; 0: as published)", least=0

@@ -12,9 +12,8 @@ Learning-status-aware aggregation: a client counts by 1 − t, so that those whi
 
 After the average the server trains on its labelled images, as in SemiFL; BatchNorm's statistics are `--reestimate`'s.
 
-Deviations: the weights 1 − t are sent beside updates divided by the client's examples, so that the aggregator's mean by
-examples becomes the mean by these weights (statistics of BatchNorm stay by examples); the server trains after the
-average; gradients are not clipped. With ρ 0 there is no consistency term, with status 0 clients count the same.
+Deviations: the server trains after the average; gradients are not clipped. With ρ 0 there is no consistency term, with
+status 0 clients count the same.
 """
 
 from __future__ import annotations
@@ -40,24 +39,14 @@ _LEAST_WEIGHT = 1e-6  # of a client that is sure of everything
 @dataclasses.dataclass(frozen=True)
 class FL2(FewLabels):
     name: ClassVar[str] = "fl2"
-    refused_aggregators: ClassVar[Mapping[str, str]] = {
-        "dp": "whose weights of clients would be clipped and noised with the updates"
-    }
+    weighs_clients: ClassVar[bool] = True
+    refused_aggregators: ClassVar[Mapping[str, str]] = {"dp": "whose clients would all count the same"}
 
     fl2_high: float = setting(0.95, "(FL)²: lowest probability for the consistency term (the authors' code)", least=0)
     fl2_rho: float = setting(0.1, "(FL)²: how far the weights are moved for it (the authors' code)", least=0)
     fl2_status: float = setting(1.0, "(FL)²: power of 1 − threshold that a client counts by; 0: all the same", least=0)
 
-    def sent_specs(self, task: Task) -> list[tf.TensorSpec]:
-        """A client's weight, divided by its examples."""
-        return [tf.TensorSpec([], tf.float32)]
-
-    def mean_update(self, update: Tensors, sent: Tensors) -> Tensors:
-        return [tf.math.divide_no_nan(value, sent[0]) for value in update]
-
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
-        variables = task.model.trainable_variables
-        start = [variable.read_value() for variable in variables]
         probabilities = predict(task.model, data.once, data.images)
         threshold = thresholds.confidence_of(probabilities)
         labels, sure = thresholds.sure(
@@ -66,11 +55,10 @@ class FL2(FewLabels):
         sure &= tf.logical_not(self.looks_on(data))
         high = tf.reduce_max(probabilities, axis=-1) >= self.fl2_high
         done = counted(self._train(task, data, labels, sure, high))
-        weight = self.weight(threshold) / done.examples
-        for variable, value in zip(variables, start):
-            variable.assign(value + weight * (variable - value))
         seen = tf.reduce_sum(tf.cast(tf.reduce_any(probabilities > 0, axis=-1), tf.float32))
-        return done._replace(extras=reported(seen, per_class(labels, sure, probabilities)), sent=(weight,))
+        return done._replace(
+            extras=reported(seen, per_class(labels, sure, probabilities)), weight=self.weight(threshold)
+        )
 
     def weight(self, threshold: tf.Tensor) -> tf.Tensor:
         """What a client counts by."""

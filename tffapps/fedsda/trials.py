@@ -20,6 +20,7 @@ from tffapps import (
     Pool,
     PredictionEvaluator,
     Predictions,
+    Retraining,
     Split,
     Study,
     Trial,
@@ -112,6 +113,7 @@ def _results(study: Study, placement: Placement, divided: Sequence[Split]) -> Re
             "weights": classifiers.inputs.weights,
             "model": flags[ClassifierSettings].model,
             "vgg": flags[CcstDecoderSettings].described() if "ccst" in sides else "",
+            **flags[Retraining].described(),
         },
     )
 
@@ -180,6 +182,7 @@ class Classifiers:
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
+            retraining=self._study.flags[Retraining],
             bundle=self._classifier.recipe(training, aligned.val, aligned.steps),
             trained=subjects_in(aligned.train),
         )

@@ -21,6 +21,7 @@ from tffapps import (
     Pool,
     PredictionEvaluator,
     Predictions,
+    Retraining,
     Split,
     Study,
     Trial,
@@ -87,6 +88,7 @@ def run(flags: Flags) -> None:
         "chosen": {**CHOSEN, OF_PAPER: "highest test AUC, as the paper does: it flatters"}[common.select],
         "data": pool.name, "profile": flags.profile, "weights": trials.inputs.weights,
         "model": flags[FnstSettings].model, "vgg": styler.described() if styler else "",
+        **flags[Retraining].described(),
     }  # fmt: skip
     attacked = attack(styler, first, flags[AttackSettings]) if styler and attacks else None
     findings = tables.Findings(pool, first, records, trials.made, attacked, what_ran)
@@ -201,6 +203,7 @@ class Trials:
             aggregation=Aggregation() if alone else self._flags[Aggregation],
             min_clients=1 if alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            retraining=self._flags[Retraining],
             bundle=self._classifier.recipe(training, self._pool.part("val")),
             trained=_trained(training),
         )
