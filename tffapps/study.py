@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tffapps import __version__
-from tffapps.app import App, Common
+from tffapps.app import LAST, VALIDATION, App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
@@ -74,7 +74,7 @@ class Trial:
     def __post_init__(self) -> None:
         if self.reestimate:
             check_aggregation(self.aggregation)
-        self.retraining.check(self.method, self.aggregation, self.evaluator.chosen_by)
+        self.retraining.check(self.method, self.aggregation, VALIDATION if self.evaluator.chosen_by else LAST)
 
     def key(self) -> dict[str, Any]:
         """Changes with any setting that is in a key, the images, the initial weights, the labels."""

@@ -88,19 +88,19 @@ def test_after_the_last_round_only_the_last_layer_is_another():
 
 
 @pytest.mark.parametrize(
-    ("method", "aggregator", "chosen_by", "line"),
+    ("method", "aggregator", "select", "line"),
     [
-        (FedAvg(), "secure", "", "--aggregator secure would not hide what clients send"),
-        (FedAvg(), "dp", "", "--aggregator dp would neither noise nor count"),
-        (FedAvg(), "median", "", "--aggregator median would not protect"),
-        (Ditto(), "mean", "", "after ditto clients have models of their own"),
-        (MendedFixMatch(), "mean", "", "fixmatch trains on images without labels"),
-        (FedAvg(), "mean", "val_loss", "use --select last"),
+        (FedAvg(), "secure", "last", "--aggregator secure would not hide what clients send"),
+        (FedAvg(), "dp", "last", "--aggregator dp would neither noise nor count"),
+        (FedAvg(), "median", "last", "--aggregator median would not protect"),
+        (Ditto(), "mean", "last", "after ditto clients have models of their own"),
+        (MendedFixMatch(), "mean", "last", "fixmatch trains on images without labels"),
+        (FedAvg(), "mean", "validation", "use --select last"),
     ],
 )
-def test_what_it_does_not_go_together_with(method, aggregator, chosen_by, line):
+def test_what_it_does_not_go_together_with(method, aggregator, select, line):
     aggregation = Aggregation(aggregator=aggregator)
-    dataclasses.replace(CCVR, retrain="none").check(method, aggregation, chosen_by)
+    dataclasses.replace(CCVR, retrain="none").check(method, aggregation, select)
     with pytest.raises(UserError, match="--retrain ccvr: ") as error:
-        CCVR.check(method, aggregation, chosen_by)
+        CCVR.check(method, aggregation, select)
     assert line in str(error.value)

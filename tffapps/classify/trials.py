@@ -103,6 +103,9 @@ class Trials:
         self._evaluators: dict[Any, Evaluator] = {}
         self._few: dict[Any, FewLabelTrials] = {}
         labels.check(study.flags, pool)
+        for method in {*self._common.methods} - {*REFERENCES}:
+            kind = study.flags[{**METHODS, **FEW_LABELS}[method]]
+            study.flags[Retraining].check(kind, study.flags[Aggregation], self._common.select)
         first = self._classifier(study.flags)
         first.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):

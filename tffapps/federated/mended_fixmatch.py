@@ -37,7 +37,7 @@ class MendedFixMatch(FewLabels, FixMatch):
     needs_status: ClassVar[bool] = False  # whether thresholds go by the client's predictions
 
     align: float = setting(0.0, "few labels: power of distribution alignment (Berthelot et al. 2020: 1)", least=0)
-    align_decay: float = setting(0.99, "few labels: what the mean prediction keeps at a batch", least=0, below=1)
+    align_decay: float = setting(0.9, "few labels: what the mean prediction keeps at a batch (ours)", least=0, below=1)
     teacher_decay: float = setting(
         0.0, "few labels: what the averaged weights that label keep at a step; 0: the weights", least=0, below=1
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tffapps.federated.aggregation import Aggregation
     from tffapps.federated.method import Method
 
+LAST = "last"  # --select
 _UNCOVERED = {
     "secure": "would not hide what clients send for it",
     "dp": "would neither noise nor count what clients send for it",
@@ -54,7 +55,7 @@ class Retraining:
         """A column of tables, where it is used."""
         return {"retrain": self.retrain} if self.used else {}
 
-    def check(self, method: Method, aggregation: Aggregation, chosen_by: str) -> None:
+    def check(self, method: Method, aggregation: Aggregation, select: str) -> None:
         """Refuses what it would break a promise of, or what it cannot be done after."""
         if not self.used:
             return
@@ -65,8 +66,8 @@ class Retraining:
             raise UserError(f"{flag}: after {method.name} clients have models of their own; leave out one of the two")
         if not method.all_labelled:
             raise UserError(f"{flag}: {method.name} trains on images without labels; leave out one of the two")
-        if chosen_by:
-            raise UserError(f"{flag}: it is the last round's model that is re-trained; use --select last")
+        if select != LAST:
+            raise UserError(f"{flag}: it is the last round's model that is re-trained; use --select {LAST}")
 
 
 NONE = Retraining()

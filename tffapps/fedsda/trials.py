@@ -65,6 +65,8 @@ from tffapps.fedsda.tables import Results
 def run(flags: Flags) -> None:
     """Plays every method on every side and seed, and writes the tables and figures."""
     common, folder = flags[Common], APP.folder(flags)
+    for method in common.methods:
+        flags[Retraining].check(flags[METHODS[method]], flags[Aggregation], common.select)
     separation = flags[SeparationSettings].of_patches()
     # What is here is read and measured before an engine is started; sites have looked at theirs.
     here = None if common.across_sites else Here(data.look(flags), separation, bool(common.splits))

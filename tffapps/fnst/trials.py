@@ -64,6 +64,7 @@ _AREA_LOST = "area_lost"  # 1 - AUROC of the test images: the paper takes the ro
 def run(flags: Flags) -> None:
     """Plays every method on every seed and every setting that it knows, then writes tables and draws figures."""
     common, sharing, folder = flags[Common], flags[SharingSettings], APP.folder(flags)
+    flags[Retraining].check(flags[FedAvg], flags[Aggregation], common.select)
     augmentations = list(dict.fromkeys(map(Augmentation.parse, sharing.augmentations)))
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
