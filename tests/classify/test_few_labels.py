@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tffapps import Pool, UserError, cli, training
+from tffapps import Pool, RunStopped, UserError, cli, training
 from tffapps.classify import APP, LabelSettings, labels
 from tffapps.training import MEASURED_COLUMNS
 
@@ -99,7 +99,7 @@ def test_a_run_that_is_stopped_ends_like_one_that_is_not(here, monkeypatch):
 
     def stops(round_, state, clients, number, *arguments):
         if number == 2:
-            raise KeyboardInterrupt
+            raise RunStopped("the power is gone")
         return play(round_, state, clients, number, *arguments)
 
     again = [*SERVER, "--methods", "semifl", "--semifl-tau", "0.2", "--results", "again"]
