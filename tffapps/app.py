@@ -32,7 +32,8 @@ class Common:
     weights: str = setting("random", "imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False)
     engine: str = setting(
         "in-process",
-        f"where rounds run: {', '.join(engine.NAMES)}, or the sites' HOST:PORT,HOST:PORT",
+        f"where rounds run: {', '.join(engine.NAMES)}, or the sites' HOST:PORT,HOST:PORT; NAME@HOST:PORT waits there"
+        " for a site that joins",
         metavar="ENGINE",
         in_key=False,
     )
