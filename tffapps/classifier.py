@@ -22,10 +22,11 @@ from tffapps.home import cache_folder
 from tffapps.inputs import PLAIN, TRAINING, Augmentation, Inputs, engine_options
 from tffapps.network import Network
 from tffapps.study import Study
+from tffapps.two_views import VIEWS
 from tffapps.use.recipe import Recipe
 from tffapps.use.steps import Step
 
-AUGMENTATIONS: dict[str, Augmentation] = {"weak": changes.weak, "affine": changes.affine}
+AUGMENTATIONS: dict[str, Augmentation] = {"weak": changes.weak, "affine": changes.affine, "strong": changes.strong}
 
 
 class Classifier:
@@ -51,7 +52,8 @@ class Classifier:
         self.inputs = Inputs(
             network, classes=len(pool.classes), formats=formats, cache=cache_folder() / "features",
             augmentations=AUGMENTATIONS, training_view=PLAIN if augment == "none" else augment,
-            views={augment: stored_views}, store_training=bool(stored_views), **engine_options(study.engine),
+            views={**dict.fromkeys(VIEWS, stored_views or 1), augment: stored_views}, store_training=bool(stored_views),
+            **engine_options(study.engine),
         )  # fmt: skip
         self._balance = balance
         self.task = balance.task(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))

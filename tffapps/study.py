@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tffapps import __version__
-from tffapps.app import App, Common
+from tffapps.app import LAST, VALIDATION, App, Common
 from tffapps.engine import Engine
 from tffapps.engine.values import HERE
 from tffapps.errors import UserError
@@ -19,8 +19,10 @@ from tffapps.evaluation import stored
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
 from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.ccvr import Collection, build_collection
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
+from tffapps.federated.retraining import NONE, Retraining
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.sampling import Sampling
 from tffapps.federated.statistics import Reestimation, build_reestimation, check_aggregation
@@ -67,15 +69,20 @@ class Trial:
     tuned: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # flags that --tune chose: they are in settings
     bundle: Recipe | None = None  # how its bundle is made; None where it trains no model for use
     trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
+    retraining: Retraining = NONE  # of the classifying layer, after the last round
     clients_per_round: int = 0  # so many are drawn for each round; 0: all. `Study.run` sets it as the flag says
 
     def __post_init__(self) -> None:
         if self.reestimate:
             check_aggregation(self.aggregation)
+        self.retraining.check(self.method, self.aggregation, VALIDATION if self.evaluator.chosen_by else LAST)
 
     def key(self) -> dict[str, Any]:
         """Changes with any setting that is in a key, the images, the initial weights, the labels."""
-        settings = {type(each).__name__: key_values(each) for each in (*self.settings, self.method, self.aggregation)}
+        settings = {
+            type(each).__name__: key_values(each)
+            for each in (*self.settings, *self.retraining.where_used, self.method, self.aggregation)
+        }
         return {
             "labels": dict(self.labels), "rounds": self.rounds, "settings": settings, "data": dict(self.data),
             "initial": dict(self.initial.identity), **({"reestimate": True} if self.reestimate else {}),
@@ -119,6 +126,7 @@ class Study:
         self.folder = app.folder(flags)
         self._rounds: dict[Any, tuple[Task, Round]] = {}  # a task is kept alive beside its round: its id is in the key
         self._reestimations: dict[Any, tuple[Task, Reestimation | None]] = {}
+        self._collections: dict[Any, tuple[Task, Collection]] = {}
         self._records: dict[str, Record] = {}
 
     def run(self, trial: Trial) -> Record:
@@ -162,7 +170,7 @@ class Study:
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
             tensorboard=self.common.tensorboard, mlflow=self.common.mlflow, server_data=trial.server_data,
             enough=trial.enough, seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
-            clients_per_round=trial.clients_per_round,
+            clients_per_round=trial.clients_per_round, retraining=self.retraining_of(trial),
         )  # fmt: skip
 
     def _store(self, run: Run, trial: Trial, trained: Trained) -> None:
@@ -195,6 +203,15 @@ class Study:
                 build_reestimation(trial.task, trial.aggregation, bool(self.engine.sites)),
             )
         return self._reestimations[key][1]
+
+    def retraining_of(self, trial: Trial) -> Collection | None:
+        """Built once for all trials of a task; None where nothing is re-trained."""
+        if not trial.retraining.used:
+            return None
+        key = (id(trial.task), trial.retraining)
+        if key not in self._collections:
+            self._collections[key] = trial.task, build_collection(trial.task, trial.retraining)
+        return self._collections[key][1]
 
     def _summary(self, run: Run, trial: Trial) -> dict[str, Any]:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by

@@ -13,6 +13,7 @@ import tree
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Metrics, Trained
+from tffapps.federated.ccvr import Collection, Retrained, retrain
 from tffapps.federated.cohort import Client, Outcome, play
 from tffapps.federated.round import AnyState, Round
 from tffapps.federated.sampling import Sampling
@@ -44,6 +45,7 @@ def train(
     seed: int = 0,
     reestimation: Reestimation | None = None,
     clients_per_round: int = 0,
+    retraining: Collection | None = None,
 ) -> Trained:
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the federation at its end.
 
@@ -65,6 +67,7 @@ def train(
       seed: for methods that draw random numbers.
       reestimation: of BatchNorm's statistics after every round, before it is judged; the next one begins with them.
       clients_per_round: so many of the clients are drawn for each round; 0: all take part.
+      retraining: of the classifying layer, after the last round and before it is judged.
     """
     state = round_.start(weights, seed)
     done, state = _resume(run, state)
@@ -92,6 +95,10 @@ def train(
             if reestimation is not None:
                 reestimated = reestimate(reestimation, outcome.state, clients, number, outcome.reports.keys())
                 outcome = _with_statistics(outcome, reestimated)
+            retrained = None
+            if retraining is not None and number == rounds:
+                retrained = retrain(retraining, outcome.state, clients, number, outcome.reports.keys(), seed)
+                outcome = _with_new_head(outcome, retrained)
             state = outcome.state
             for position, kept in outcome.kept.items():
                 run.keep(number, position, kept())
@@ -101,7 +108,7 @@ def train(
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
-            row = _row(number, metrics, outcome, round_, sampling, reestimated)
+            row = _row(number, metrics, outcome, round_, sampling, reestimated, retrained)
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
             row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
@@ -145,9 +152,15 @@ def _with_statistics(outcome: Outcome, reestimated: Reestimated) -> Outcome:
     return dataclasses.replace(outcome, state=reestimated.state, left_out={**outcome.left_out, **left_out})
 
 
+def _with_new_head(outcome: Outcome, retrained: Retrained) -> Outcome:
+    left_out = {name: f"of the features: {why}" for name, why in retrained.left_out.items()}
+    return dataclasses.replace(outcome, state=retrained.state, left_out={**outcome.left_out, **left_out})
+
+
 def _row(
-    number: int, metrics: Metrics, outcome: Outcome, round_: Round, sampling: Sampling, reestimated: Reestimated | None
-) -> dict[str, Any]:
+    number: int, metrics: Metrics, outcome: Outcome, round_: Round, sampling: Sampling, reestimated: Reestimated | None,
+    retrained: Retrained | None = None,
+) -> dict[str, Any]:  # fmt: skip
     row: dict[str, Any] = {"round": number, **metrics}
     row["training_loss"] = outcome.loss
     row["examples"] = outcome.examples
@@ -159,6 +172,9 @@ def _row(
         row["bytes_down"] += reestimated.bytes_down
         row["bytes_up"] += reestimated.bytes_up
         row["statistics_clients"] = reestimated.clients
+    if retrained is not None:
+        row["bytes_down"] += retrained.bytes_down
+        row["bytes_up"] += retrained.bytes_up
     if round_.aggregation.aggregator == "dp":
         epsilon = round_.aggregation.epsilon(sampling.most_rounds(number))
         row["epsilon"] = None if epsilon is None else round(epsilon, 4)

@@ -63,7 +63,8 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         kept = [tf.where(ok, new, old) for new, old in zip(kept, site.kept)]
         numbers = (site.position, ok, done.examples, done.loss, *done.extras)
         report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
-        return _ClientResult(update, tf.where(ok, done.examples, 0.0), report, gathered, kept)
+        weight = tf.clip_by_value(done.weight, 0.0, 1.0) if method.weighs_clients else done.examples
+        return _ClientResult(update, tf.where(ok, weight, 0.0), report, gathered, kept)
 
     site_spec = ClientContext(tf.TensorSpec([], tf.int32), specs.memory, specs.kept)
     portable = PortableFunction(task.model, train, (down, site_spec, task.client_spec))

@@ -47,6 +47,7 @@ class ClientResult(NamedTuple):
     gathered: tuple[tf.Tensor, ...] = ()  # the same, not averaged (`Method.gathered_specs`)
     kept: tuple[tf.Tensor, ...] = ()  # for its own next round (`Method.first_kept`)
     steps: Any = 0.0  # of its optimiser, a float32, where `train` counted them
+    weight: Any = 0.0  # a float32 from 0 to 1, where the method has clients count by it (`Method.weighs_clients`)
 
 
 def train(

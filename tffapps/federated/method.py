@@ -31,6 +31,8 @@ class Method:
     sends_weights: ClassVar[bool] = True
     # Whether every client has a model of its own in the end, which is what is judged (`own_model`).
     personal: ClassVar[bool] = False
+    weighs_clients: ClassVar[bool] = False  # whether clients count by `ClientResult.weight`, not by their examples
+    all_labelled: ClassVar[bool] = True  # whether the clients' images have labels, all of them
     counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
     # Aggregators that would make something else of it, and why: they are refused beside it.
     refused_aggregators: ClassVar[Mapping[str, str]] = {}

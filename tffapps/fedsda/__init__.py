@@ -29,6 +29,7 @@ from tffapps import (
     Common,
     CutSettings,
     Flags,
+    Retraining,
     setting,
 )
 from tffapps import METHODS as ALL_METHODS
@@ -271,7 +272,7 @@ APP = App(
     settings=(
         ClassifierSettings, CutSettings, FedsdaSettings, SeparationSettings, StainModelSettings, StainStudySettings,
         CcstDecoderSettings, CcstSettings, AmplitudeSettings, QualitySettings,
-        ClassBalance, Aggregation, *(ALL_METHODS[name] for name in (*METHODS, *ON_REQUEST)),
+        ClassBalance, Retraining, Aggregation, *(ALL_METHODS[name] for name in (*METHODS, *ON_REQUEST)),
     ),
     profiles=PROFILES,
     methods=(*METHODS, *ON_REQUEST),

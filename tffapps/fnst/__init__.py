@@ -32,6 +32,7 @@ from tffapps import (
     CutSettings,
     FedAvg,
     Flags,
+    Retraining,
     UserError,
     setting,
 )
@@ -222,7 +223,7 @@ APP = App(
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
     settings=(
         FnstSettings, CutSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
-        AttackSettings, ClassBalance, Aggregation, FedAvg,
+        AttackSettings, ClassBalance, Retraining, Aggregation, FedAvg,
     ),
     profiles=PROFILES,
     methods=METHODS,
