@@ -12,6 +12,7 @@ from tffapps.federated.aggregator import Update, update_type
 from tffapps.federated.local import ClientContext, Tensors
 from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
+from tffapps.federated.record_noise import Seeded
 from tffapps.federated.task import Task, WeightsLayout, data_type
 
 
@@ -84,7 +85,9 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
 
 
 def _with_own_loss(task: Task, data: Any) -> tuple[Task, Any]:
-    """The task as a client sees it, and its data without the class counts that its loss goes by."""
+    """The task as a client sees it, and its data without the seed of its noise and the counts that its loss goes by."""
+    if isinstance(data, Seeded):
+        task, data = dataclasses.replace(task, noise_seed=data.noise_seed), data.training
     if task.loss_by_counts is None:
         return task, data
     return dataclasses.replace(task, loss=task.loss_by_counts(data.counts)), data.training

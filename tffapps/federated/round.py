@@ -29,7 +29,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations
+from tffapps.federated import computations, record_noise
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
@@ -87,6 +87,11 @@ class Round:
     def columns(self) -> tuple[str, ...]:
         """Of the reports."""
         return (*REPORT_COLUMNS, *self.method.report_columns(self.task))
+
+    @property
+    def withholds_loss(self) -> bool:
+        """Whether clients do not say what their loss is: it is made of their images, and nothing would hide it."""
+        return self.aggregation.aggregator == "dp" or self.method.record_dp > 0
 
     def next(
         self,
@@ -163,6 +168,8 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
       clients: the most that will take part; matters to the dp aggregator and to methods that remember each of them.
     """
     aggregation, task = aggregation or Aggregation(), dataclasses.replace(task, clients=clients)
+    if method.record_dp:
+        record_noise.check(task, method)
     layout = WeightsLayout.of(task.model)
     moved = layout if method.sends_weights else WeightsLayout.empty()
     specs = _specs(task, method, layout)
