@@ -26,6 +26,7 @@ class Client:
     # Where the data is, if the federation is across sites; None: the site of the same name; HERE: with the coordinator.
     site: str | None = None
     examples: int | None = None  # the most that it can have seen in a round, if that is known
+    passes: int | None = None  # how often a round sees one of its images at most, if that is known
 
     def data(self, number: int) -> AtSite:
         return AtSite(self.name if self.site is None else self.site, self.batches(number))
@@ -61,6 +62,7 @@ def play(
     server_data: Callable[[int], Any] | None = None,
     kept: Callable[[int], list[np.ndarray]] | None = None,
     asked: Sequence[int] | None = None,
+    spend: Callable[[Sequence[int]], None] | None = None,
 ) -> Outcome:
     """Plays a round; with fewer than `min_clients` good updates once more, then gives up.
 
@@ -73,10 +75,13 @@ def play(
       server_data: the server's own data for a round's number, where the round has a server step.
       kept: what the client at a position has kept, where clients keep anything.
       asked: positions of the clients that are to take part; None: all.
+      spend: is told who takes part, before anything is computed, and every time that something is.
     """
     positions = list(range(len(clients)) if asked is None else asked)
 
     def call(present: Sequence[int]) -> RoundResult:
+        if spend is not None:
+            spend(present)
         with judged(Judge.of_round(round_, state, present, [clients[position].examples for position in present])):
             return round_.next(
                 state,
@@ -112,7 +117,7 @@ def _attempt(
         left_out.update({clients[position].name: why for position, why in failed.items()})
         if result is None:
             break
-        outcome = _outcome(result, clients, present, left_out, round_.columns)
+        outcome = _outcome(result, clients, present, left_out, round_.columns, round_.withholds_loss)
         if outcome.took_part == len(present) or not round_.aggregation.adaptive:
             return outcome
         present = [position for position in present if clients[position].name in outcome.reports]
@@ -161,10 +166,13 @@ def _outcome(
     present: Sequence[int],
     left_out: dict[str, str],
     columns: Sequence[str],
+    withheld: bool,
 ) -> Outcome:
     reports = {}
     for row in np.asarray(result.reports, np.float64):
         report = dict(zip(columns, row.tolist()))
+        if withheld:
+            report["loss"] = float("nan")
         name = clients[int(report["client"])].name
         if report["ok"]:
             reports[name] = report
@@ -172,7 +180,7 @@ def _outcome(
             left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
-    mean = float(np.average(losses, weights=examples)) if reports else float("nan")
+    mean = float(np.average(losses, weights=examples)) if reports and not withheld else float("nan")
     return Outcome(
         state=result.state,
         examples=int(sum(examples)),

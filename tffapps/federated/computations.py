@@ -38,7 +38,9 @@ class _ClientResult(NamedTuple):
     kept: list[Any]
 
 
-def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs) -> tff.Computation:
+def client_work(
+    task: Task, method: Method, layout: WeightsLayout, specs: Specs, says_loss: bool = True
+) -> tff.Computation:
     variables, down = task.model.weights, specs.weights if method.sends_weights else []
 
     def train(weights: Tensors, site: ClientContext, data: Any) -> _ClientResult:
@@ -62,7 +64,7 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         update = Update(*([tf.where(ok, value, tf.zeros_like(value)) for value in part] for part in update))
         gathered = [tf.where(ok, value, tf.zeros_like(value)) for value in done.gathered]
         kept = [tf.where(ok, new, old) for new, old in zip(kept, site.kept)]
-        numbers = (site.position, ok, done.examples, done.loss, *done.extras)
+        numbers = (site.position, ok, done.examples, done.loss if says_loss else 0.0, *done.extras)
         report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
         return _ClientResult(update, tf.where(ok, done.examples, 0.0), report, gathered, kept)
 

@@ -79,6 +79,7 @@ def train(
     if private is not None and forward is not None:
         raise UserError("--record-dp: not with a method that has a forward pass of its own; choose another method")
     variables, others = model.trainable_variables, model.non_trainable_variables
+    drawn = itertools.count()  # of a step's noises: a rule may ask for gradients more than once
     outputs_of = forward or (lambda images, _: model(images, training=True))
 
     @tf.function
@@ -87,7 +88,6 @@ def train(
         start = [variable.read_value() for variable in variables]
         examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
         for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
-            drawn = itertools.count()  # of the noise of this step: a rule may ask for gradients more than once
 
             def loss_and_gradients(
                 statistics: bool = True, images: Any = images, labels: Any = labels, number: Any = number

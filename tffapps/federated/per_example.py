@@ -91,9 +91,7 @@ def _kind(layer: Any) -> Callable[[_Seen, tf.Tensor], list[_Part]] | None:
     return _of_group_norm if type(layer) is GroupNorm else None
 
 
-def _by_layers(
-    model: tf.keras.Model, loss: Loss, images: tf.Tensor, labels: tf.Tensor, clip: float
-) -> list[tf.Tensor]:
+def _by_layers(model: tf.keras.Model, loss: Loss, images: tf.Tensor, labels: tf.Tensor, clip: float) -> list[tf.Tensor]:
     seen: list[_Seen] = []
 
     def instead(layer: Any, given: Any) -> Any:

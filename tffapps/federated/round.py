@@ -90,8 +90,7 @@ class Round:
 
     @property
     def withholds_loss(self) -> bool:
-        """Whether clients do not say what their loss is: it is made of their images, and nothing would hide it."""
-        return self.aggregation.aggregator == "dp" or self.method.record_dp > 0
+        return withholds_loss(self.method, self.aggregation)
 
     def next(
         self,
@@ -158,6 +157,11 @@ class Round:
         return self.layout.without(self.method.personal_part(self.task))
 
 
+def withholds_loss(method: Method, aggregation: Aggregation) -> bool:
+    """Whether clients do not say what their loss is: it is made of their images, and no noise would hide it."""
+    return aggregation.aggregator == "dp" or method.record_dp > 0
+
+
 def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:
     """Traces the computations of a round.
 
@@ -183,7 +187,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
             f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
         )
     aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
-    work = computations.client_work(task, method, layout, specs)
+    work = computations.client_work(task, method, layout, specs, not withholds_loss(method, aggregation))
     server_optimizer = method.server_optimizer()
     aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
 

@@ -106,7 +106,7 @@ class Frameworks:
     def _gold(self, images: _Images) -> Federation:
         settings = self._flags[GoldSettings]
         training = self._at_server(images, settings.gold_epochs)
-        client = Client(oai.SERVER, training, site=HERE)
+        client = Client(oai.SERVER, training, site=HERE, passes=settings.gold_epochs)
         return Federation(self._method(FedAvg), 1, self._tasks["gold"], [client], (settings,))
 
     def _csfl(self, images: _Images) -> Federation:
@@ -243,7 +243,9 @@ class Frameworks:
 
         def client(name: str, position: int) -> Client:
             most = None if epochs is None else epochs * len(images.rows(name))
-            return Client(name, lambda number: data(name, stream(images.seed, number, position)), examples=most)
+            return Client(
+                name, lambda number: data(name, stream(images.seed, number, position)), examples=most, passes=epochs
+            )
 
         return [client(name, position) for name, position in self._positions.items()]
 
