@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps import __version__
+from tffapps import __version__, privacy_table
 from tffapps.app import App, Common
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
 from tffapps.evaluation.evidence import Entry, classifier_entry
+from tffapps.federated import record_noise
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
@@ -82,6 +83,11 @@ class Trial:
         }  # fmt: skip
 
     @property
+    def private(self) -> bool:
+        """Whether anything is promised in differential privacy: then it has a ledger."""
+        return self.aggregation.aggregator == "dp" or self.method.record_dp > 0
+
+    @property
     def cohort(self) -> int:
         """How many clients are asked in a round."""
         return Sampling(self.size, self.clients_per_round).cohort
@@ -118,11 +124,13 @@ class Study:
         self.folder = app.folder(flags)
         self._rounds: dict[Any, tuple[Task, Round]] = {}  # a task is kept alive beside its round: its id is in the key
         self._reestimations: dict[Any, tuple[Task, Reestimation | None]] = {}
+        self._seeded_tasks: dict[int, tuple[Task, Task]] = {}  # by the id of the task that it was, kept alive
         self._records: dict[str, Record] = {}
 
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""
         trial = dataclasses.replace(trial, clients_per_round=trial.clients_per_round or self.common.clients_per_round)
+        trial = self._seeded(trial) if trial.method.record_dp else trial
         key = trial.key()
         folder_name = f"{trial.name}-{key_of(key)}"
         if folder_name not in self._records:  # else this command has played it already
@@ -132,9 +140,24 @@ class Study:
                     run.finish(self._summary(run, trial))
                 if trial.bundle is not None and not of_run.has_bundle(run):
                     chosen = run.kept(BEST) if trial.evaluator.chosen_by else None
-                    of_run.leave_bundle(run, trial.bundle, _last_weights_of(run, trial), chosen)
+                    recipe = trial.bundle.without_training_images() if trial.private else trial.bundle
+                    of_run.leave_bundle(run, recipe, _last_weights_of(run, trial), chosen)
+                if trial.private:
+                    privacy_table.write(self.folder, trial.aggregation.dp_delta)
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
+
+    def _seeded(self, trial: Trial) -> Trial:
+        """With noise that can be repeated, where nobody's images are at stake but one's own: in a simulation."""
+        if self.engine.sites:
+            return trial
+        if id(trial.task) not in self._seeded_tasks:
+            task = dataclasses.replace(trial.task, client_spec=record_noise.Seeded.spec(trial.task.client_spec))
+            self._seeded_tasks[id(trial.task)] = trial.task, task
+        seed, clients = int(trial.labels["seed"]), trial.clients
+        return dataclasses.replace(
+            trial, task=self._seeded_tasks[id(trial.task)][1], clients=lambda: record_noise.seeded(clients(), seed)
+        )
 
     def _train(self, run: Run, trial: Trial) -> Trained:
         return train(

@@ -16,6 +16,7 @@ hides nothing from who knows the seed. At sites it is drawn by TensorFlow's gene
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ from tffapps.errors import UserError
 from tffapps.federated import per_example
 
 if TYPE_CHECKING:
+    from tffapps.federated.cohort import Client
     from tffapps.federated.local import Private
     from tffapps.federated.method import Method
     from tffapps.federated.task import Task
@@ -48,6 +50,17 @@ def seed_of(seed: int, number: int, position: int) -> np.ndarray:
     """Of the noise of the client at a position, in a round of a run."""
     source = np.random.SeedSequence([seed, number, position], spawn_key=(_NOISE,))
     return source.generate_state(2).astype(np.int32)
+
+
+def seeded(clients: Sequence[Client], seed: int) -> list[Client]:
+    """The same clients, whose data holds the seed of their noise: for a task of `Seeded` data."""
+
+    def of(client: Client, position: int) -> Client:
+        return dataclasses.replace(
+            client, batches=lambda number: Seeded(client.batches(number), seed_of(seed, number, position))
+        )
+
+    return [of(client, position) for position, client in enumerate(clients)]
 
 
 def check(task: Task, method: Method) -> None:

@@ -35,6 +35,7 @@ from tffapps import (
     UserError,
     setting,
 )
+from tffapps.privacy.stages import of_flag
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
@@ -231,4 +232,5 @@ APP = App(
     networks=_networks,
     divides=True,
     selects=(LAST, VALIDATION, OF_PAPER),
+    stages=(of_flag("methods", "fnst", "the Gram matrices that clients of fnst send each other"),),
 )  # fmt: skip
