@@ -1,11 +1,13 @@
 """A run, declared (`Trial`), and the one place that opens, resumes, trains and finishes it (`Study.run`)."""
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -118,6 +120,9 @@ class Record:
 class Study:
     """All runs of one command: they share every round that has been built."""
 
+    # Is shown every trial, and the name of its folder, before it is played: `tffapps.audit` looks for one.
+    instead: ClassVar[Callable[[Study, Trial, str], None] | None] = None
+
     def __init__(self, app: App, flags: Flags, engine: Engine) -> None:
         self.app, self.flags, self.engine = app, flags, engine
         self.common = flags[Common]
@@ -129,10 +134,13 @@ class Study:
 
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""
+        declared = trial
         trial = dataclasses.replace(trial, clients_per_round=trial.clients_per_round or self.common.clients_per_round)
         trial = self._seeded(trial) if trial.method.record_dp else trial
         key = trial.key()
         folder_name = f"{trial.name}-{key_of(key)}"
+        if Study.instead is not None:
+            Study.instead(self, declared, folder_name)
         if folder_name not in self._records:  # else this command has played it already
             with Run(self.folder, trial.name, key, self._about(trial), self.flags.fresh) as run:
                 if not run.finished:
@@ -141,7 +149,7 @@ class Study:
                 if trial.bundle is not None and not of_run.has_bundle(run):
                     chosen = run.kept(BEST) if trial.evaluator.chosen_by else None
                     recipe = trial.bundle.without_training_images() if trial.private else trial.bundle
-                    of_run.leave_bundle(run, recipe, _last_weights_of(run, trial), chosen)
+                    of_run.leave_bundle(run, recipe, last_weights_of(run, trial), chosen)
                 if trial.private:
                     privacy_table.write(self.folder, trial.aggregation.dp_delta)
                 self._records[folder_name] = _record(run, trial)
@@ -198,7 +206,7 @@ class Study:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
         chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
         row = {str(name): value for name, value in rounds.loc[chosen].items()}
-        return {**trial.evaluator.summary(row, _weights_of(run, trial)), TRAINED: trial.trained}
+        return {**trial.evaluator.summary(row, weights_of(run, trial)), TRAINED: trial.trained}
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""
@@ -215,13 +223,13 @@ class Study:
 
 def _record(run: Run, trial: Trial) -> Record:
     tuned = "; ".join(f"{name}={value}" for name, value in trial.tuned.items())
-    return Record(trial.labels, run.rounds(), run.clients(), run.summary(), run.folder, _weights_of(run, trial), tuned)
+    return Record(trial.labels, run.rounds(), run.clients(), run.summary(), run.folder, weights_of(run, trial), tuned)
 
 
-def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
+def weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights of the round that stands for a run, when they are asked for."""
     # Not of the trial itself: a record would keep its initial weights and test images in memory.
-    chosen, last = bool(trial.evaluator.chosen_by), _last_weights_of(run, trial)
+    chosen, last = bool(trial.evaluator.chosen_by), last_weights_of(run, trial)
 
     def read() -> list[np.ndarray]:
         best = run.kept(BEST) if chosen else None
@@ -230,7 +238,7 @@ def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     return read
 
 
-def _last_weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
+def last_weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights that a run ended with, when they are asked for."""
     count, averaged = len(trial.initial.weights), trial.method.average_from > 0
 
