@@ -97,9 +97,11 @@ def matching(
     """
     low, high = bounds
     shape = (len(labels), *model.input_shape[1:])
-    inputs = tf.Variable(np.random.default_rng(seed).uniform(low, high, shape).astype(np.float32))
+    middle, spread = (low + high) / 2, (high - low) / 10
+    inputs = tf.Variable(np.random.default_rng(seed).normal(middle, spread, shape).astype(np.float32))
     direction = [tf.constant(-np.asarray(value, np.float32)) for value in update]
-    optimizer = tf.keras.optimizers.Adam(_RATE * (high - low))
+    falling = tf.keras.optimizers.schedules.CosineDecay(_RATE * (high - low), steps)
+    optimizer = tf.keras.optimizers.Adam(falling)
     kept = [variable.numpy() for variable in model.non_trainable_variables]
 
     @tf.function
@@ -110,7 +112,8 @@ def matching(
             gradients = tape.gradient(mean, model.trainable_variables)
             distance = 1.0 - _cosine(gradients, direction)
             total = distance + _SMOOTH * _roughness(inputs) / (high - low)
-        optimizer.apply_gradients([(outer.gradient(total, inputs), inputs)])
+        # Their signs: far from the image gradients are tiny, and Adam alone would stay there.
+        optimizer.apply_gradients([(tf.sign(outer.gradient(total, inputs)), inputs)])
         inputs.assign(tf.clip_by_value(inputs, low, high))
 
     for _ in range(steps):
