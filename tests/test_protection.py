@@ -20,13 +20,15 @@ REFUSED = {
     ],
     "plfl": [
         ("--methods plfl --aggregator dp", "counts of pseudo-labels"),
-        ("--methods fssfl --record-dp 1", "images that have no labels"),
+        ("--methods fssfl --record-dp 1", "counts of confident images"),
     ],
     "classify": [
         ("--reestimate --aggregator dp", "--reestimate"),
         ("--loss logit-adjusted --aggregator secure", "numbers of images of each class"),
         ("--methods scaffold --aggregator dp", "what scaffold gathers"),
         ("--methods ditto --record-dp 1", "ditto"),
+        ("--methods fedavg --loss fedlc --record-dp 1", "counts for other images"),
+        ("--methods fedavg --sampling balanced --record-dp 1", "any number of times"),
         ("--methods scaffold --aggregator secure --engine h:1 --cert a --key b --ca c", "keep, which travels"),
     ],
 }

@@ -35,6 +35,7 @@ def test_every_flag_named_is_one():
     elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack", "--top", "--by"}
     elsewhere |= {"--images", "--labels", "--only", "--for", "--expect", "--magnification", "--level", "--older"}
     elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs", "--clean"}
+    elsewhere |= {"--client"}  # of audit
     elsewhere |= {"--authority", "--coordinator", "--without-sandbox"}  # of sites
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py

@@ -15,9 +15,15 @@ from tffapps.privacy.stages import DP, RECORD_DP, SECURE, Stage, of_flag
 from tffapps.settings import Flags
 
 _COUNTS_ALONE = ("scaffold", "feddyn")  # what they gather is each client's number of images, which reports hold too
+_BY_COUNTS = ("balanced", "fedlc")
 COMMON = (
     of_flag("reestimate", True, "the statistics that clients send for --reestimate", (SECURE,)),
     of_flag("loss", "logit-adjusted", "the numbers of images of each class that clients send for this loss"),
+    *(
+        of_flag("loss", name, "a loss by which an image counts for other images too", (DP, SECURE))
+        for name in _BY_COUNTS
+    ),
+    of_flag("sampling", "balanced", "images that are drawn any number of times", (DP, SECURE)),
 )
 
 

@@ -14,9 +14,8 @@ from tffapps.__main__ import main
 from tffapps.audit import inversion, of_run, table
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
-from tffapps.evaluation import classification
+from tffapps.evaluation import classification, predictions
 from tffapps.evaluation.evaluator import PredictionEvaluator
-from tffapps.evaluation.predictions import TestImages
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client
 from tffapps.federated.fedavg import FedAvg
@@ -53,7 +52,7 @@ def made(tmp_path_factory):
     ]  # fmt: skip
     rows = pd.DataFrame({"path": [f"{n}.png" for n in range(60)], "client": "c0", "label": LABELS[60:].astype(str)})
     with open_engine("in-process") as engine:
-        tested = TestImages(engine, model, SPEC, rows, lambda rows: images_of(slice(60, 120)))
+        tested = predictions.TestImages(engine, model, SPEC, rows, lambda rows: images_of(slice(60, 120)))
         trial = Trial(
             labels={"method": "fedavg", "seed": 0}, name="fedavg",
             method=FedAvg(optimizer="adam", learning_rate=0.01), task=Task.of_batches(model, SPEC, cross_entropy),

@@ -20,7 +20,7 @@ from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, CutSettin
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
-from tffapps.privacy.stages import DP, SECURE, of_flag
+from tffapps.privacy.stages import SECURE, of_flag
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
 AFTER_GOLD = ("plfl", "plfl+")  # those that begin with gold's model
@@ -185,7 +185,7 @@ APP = App(
     stages=(
         *(of_flag("methods", name, f"the counts of pseudo-labels that clients of {name} report", (SECURE,))
           for name in AFTER_GOLD),
-        of_flag("methods", "fssfl", "how clients of fssfl train with images that have no labels", (DP, SECURE)),
+        of_flag("methods", "fssfl", "the counts of confident images that clients of fssfl report", (SECURE,)),
     ),
     divides=True,
 )  # fmt: skip
