@@ -1,6 +1,6 @@
 """What DP-SGD costs: a round above a cut of MobileNetV2 with --record-dp, as a multiple of the same round without.
 
-    python benchmarks/record_dp.py [--images 128] [--size 96] [--repeats 5]
+    python benchmarks/record_dp.py [--images 128] [--size 96] [--repeats 5] [--cuts block_12_add]
 
 The rounds are FedAvg's with one local epoch and two clients, on the in-process engine, with random weights, over
 features that are held in memory. Played in turn in one process; tracing does not count. Both the wall clock's and the
@@ -29,6 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=int, default=128, help="of both clients (default 128)")
     parser.add_argument("--size", type=int, default=96, help="side of an image (default 96)")
+    parser.add_argument("--cuts", nargs="+", choices=list(CUTS), default=list(CUTS), help="of these (default all)")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=5, help="rounds of each, of which the median counts (default 5)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "results" / "benchmarks" / "record_dp.csv")
@@ -40,7 +41,7 @@ def main() -> None:
 
     rows = []
     with open_engine("in-process"):
-        for cut in CUTS:
+        for cut in options.cuts:
             contenders = [_contender(cut, noise, options) for noise in (0.0, NOISE)]
             for play in contenders:
                 play()  # traced, and memory warmed up
