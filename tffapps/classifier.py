@@ -112,10 +112,14 @@ class Classifier:
         return [
             Client(
                 name, functools.partial(self._training, rows, (counts[name], of_all), epochs, seed, position),
-                examples=epochs * len(rows),
+                examples=epochs * len(rows), passes=self._passes(rows, epochs),
             )
             for position, (name, rows) in enumerate(training.items(), first)
         ]  # fmt: skip
+
+    def _passes(self, rows: pd.DataFrame, epochs: int) -> int | None:
+        """How often a round sees an image; drawn with replacement, it may be any number of times."""
+        return epochs * int(rows.path.value_counts().max()) if self._balance.sampling == "plain" and len(rows) else None
 
     def _class_counts(self, rows: pd.DataFrame) -> np.ndarray:
         return np.bincount(self._pool.codes(rows), minlength=len(self._pool.classes))

@@ -15,10 +15,13 @@ from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Metrics, Trained
 from tffapps.federated.ccvr import Collection, Retrained, retrain
 from tffapps.federated.cohort import Client, Outcome, play
+from tffapps.federated.releases import of_round
 from tffapps.federated.round import AnyState, Round
 from tffapps.federated.sampling import Sampling
 from tffapps.federated.statistics import Reestimated, Reestimation, reestimate
 from tffapps.logs import logs
+from tffapps.privacy.accounting import for_unit, spent_by_rdp
+from tffapps.privacy.release import CLIENT, RECORD
 from tffapps.progress import Progress
 from tffapps.runs import BEST, Run
 
@@ -84,12 +87,19 @@ def train(
     if 0 < done < rounds:
         print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
 
+    def spend(number: int, present: Sequence[int]) -> None:
+        # Before anything is computed: what a crash makes happen twice is released twice.
+        released = of_round(round_.method, round_.aggregation, [clients[position] for position in present], number)
+        if released:
+            run.ledger.append(released)
+
     with Progress(run.folder.name, rounds, done) as progress, logs(run, tensorboard=tensorboard, mlflow=mlflow) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
             outcome = play(
                 round_, state, clients, number, min_clients, server_data,
                 lambda position: run.kept(position) or first_kept, sampling.positions(number),
+                functools.partial(spend, number),
             )  # fmt: skip
             reestimated = None
             if reestimation is not None:
@@ -108,7 +118,7 @@ def train(
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
-            row = _row(number, metrics, outcome, round_, sampling, reestimated, retrained)
+            row = _row(number, metrics, outcome, round_, sampling, reestimated, retrained) | _epsilons(run, round_)
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
             row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
@@ -175,10 +185,15 @@ def _row(
     if retrained is not None:
         row["bytes_down"] += retrained.bytes_down
         row["bytes_up"] += retrained.bytes_up
-    if round_.aggregation.aggregator == "dp":
-        epsilon = round_.aggregation.epsilon(sampling.most_rounds(number))
-        row["epsilon"] = None if epsilon is None else round(epsilon, 4)
     return row
+
+
+def _epsilons(run: Run, round_: Round) -> dict[str, float]:
+    """By RDP, of all that the ledger of the run has: also of rounds that were played again."""
+    units = {"epsilon": CLIENT} if round_.aggregation.aggregator == "dp" else {}
+    units |= {"epsilon_record": RECORD} if round_.method.record_dp else {}
+    releases, delta = run.ledger.releases() if units else [], round_.aggregation.dp_delta
+    return {name: round(spent_by_rdp(for_unit(releases, unit), delta, unit), 4) for name, unit in units.items()}
 
 
 def _note(row: dict[str, Any], headline: str, outcome: Outcome) -> str:

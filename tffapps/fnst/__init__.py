@@ -36,6 +36,7 @@ from tffapps import (
     UserError,
     setting,
 )
+from tffapps.privacy.stages import of_flag
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
@@ -232,4 +233,5 @@ APP = App(
     networks=_networks,
     divides=True,
     selects=(LAST, VALIDATION, OF_PAPER),
+    stages=(of_flag("methods", "fnst", "the Gram matrices that clients of fnst send each other"),),
 )  # fmt: skip

@@ -24,6 +24,7 @@ from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.methods import FEW_LABELS
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
+from tffapps.privacy.stages import SECURE, of_flag
 from tffapps.settings import CHANGED
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
@@ -201,5 +202,10 @@ APP = App(
     not_across_sites={},
     server_has_data=True,
     networks=_networks,
+    stages=(
+        *(of_flag("methods", name, f"the counts of pseudo-labels that clients of {name} report", (SECURE,))
+          for name in AFTER_GOLD),
+        of_flag("methods", "fssfl", "the counts of confident images that clients of fssfl report", (SECURE,)),
+    ),
     divides=True,
 )  # fmt: skip

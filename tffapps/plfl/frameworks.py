@@ -129,7 +129,7 @@ class Frameworks:
     def _gold(self, images: _Images) -> Federation:
         settings = self._flags[GoldSettings]
         training = self._at_server(images, settings.gold_epochs)
-        client = Client(oai.SERVER, training, site=HERE)
+        client = Client(oai.SERVER, training, site=HERE, passes=settings.gold_epochs)
         return Federation(self._method(FedAvg), 1, self._tasks["gold"], [client], (settings,))
 
     def _csfl(self, images: _Images) -> Federation:
@@ -307,7 +307,7 @@ class Frameworks:
 
         most = {name: None if epochs is None else epochs * len(images.rows(name)) for name in self._positions}
         found = self._clients_by_round(images, lambda client, seed, number: data(client, seed))
-        return [dataclasses.replace(client, examples=most[client.name]) for client in found]
+        return [dataclasses.replace(client, examples=most[client.name], passes=epochs) for client in found]
 
     def _clients_by_round(self, images: _Images, data: Callable[[str, int, int], Any]) -> list[Client]:
         """The same of data that goes by the round's number, too."""
