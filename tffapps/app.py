@@ -36,6 +36,12 @@ class Common:
         metavar="ENGINE",
         in_key=False,
     )
+    devices: str = setting(
+        "1",
+        "clients side by side, each on a GPU or, without one, a part of the processor (docs/engines.md)",
+        metavar="N|all",
+        in_key=False,
+    )
     cert: str = setting("", "sites: the coordinator's certificate", metavar="FILE", in_key=False)
     key: str = setting("", "sites: its key", metavar="FILE", in_key=False)
     ca: str = setting("", "sites: the authority of the sites' certificates", metavar="FILE", in_key=False)

@@ -17,6 +17,7 @@ from preprocessing import guard
 from preprocessing.parser import Parser
 from tffapps import cache_lock, engine, estimate, grids, pretrained
 from tffapps.app import PAPER, SMALL, App, Common
+from tffapps.engine import devices
 from tffapps.errors import RunStopped, UserError
 from tffapps.settings import Flags, Setting, check, names_own_code
 
@@ -46,6 +47,7 @@ def main(app: App, arguments: Sequence[str] | None = None) -> int:
             return
         if flags.profile == PAPER and app.has("cost") and not flags[Common].across_sites:
             print(estimate.from_another_process(app, given), file=sys.stderr)
+        devices.set_up(flags[Common].devices)  # before anything is computed
         with cache_lock.used(), _one_line_if_gone():
             app.part("trials").run(flags)
 
@@ -123,6 +125,9 @@ def _for_engine(app: App, flags: Flags, given: dict[str, Any]) -> Flags:
     common = flags[Common]
     name = common.engine
     engine.check_name(name, common.certificates())
+    if name != "in-process" and "devices" not in given:
+        flags = flags.replaced(devices=devices.ONE)
+    engine.check_devices(name, flags[Common].devices)
     if not common.across_sites:
         unused: tuple[str, ...] = ("cert", "key", "ca", "revoked")
         why = f"only sites ask for it, and --engine {name} has none"

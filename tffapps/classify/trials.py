@@ -49,7 +49,7 @@ def run(flags: Flags) -> None:
     common, folder = flags[Common], APP.folder(flags)
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         divided = splits.of(local or labelled.of_sites(engine.sites), common)
         study = Study(APP, flags, engine)
         trials = Trials(study, divided[0].pool)

@@ -72,7 +72,7 @@ def run(flags: Flags) -> None:
     # What cannot be used is found before an engine is started; sites have looked at theirs.
     local = data.load(flags)
     here = None if common.across_sites else Here(local, flags)
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         placement: Placement = here or AtSites(local, flags, engine.sites)
         placement.pool.announce(folder)
         study = Study(APP, placement.flags, engine)

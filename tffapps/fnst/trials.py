@@ -73,7 +73,7 @@ def run(flags: Flags) -> None:
     attacks = flags[AttackSettings].attack
     # First: a missing file of weights is not found out last.
     styler = Styler(flags[GramSettings], flags[TransferSettings]) if attacks or "fnst" in common.methods else None
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         pool = local or data.of_sites(engine.sites)
         pool.announce(folder)
         divided = splits.of(pool, common)
