@@ -68,9 +68,8 @@ def _compare(options: argparse.Namespace, folder: pathlib.Path) -> None:
         f"one device {one:.3f} s a round, {options.devices} devices {several:.3f} s: {one / several:.2f} x the rounds/s"
     )
     print(f"largest difference of weights after {options.rounds + 1} rounds: {difference:.2g}")
-    print(
-        f"{options.network} {SIZE}x{SIZE}, {options.clients} clients of {options.images}, {os.cpu_count()} cores; {path}"
-    )
+    what = f"{options.network} {SIZE}x{SIZE}, {options.clients} clients of {options.images} images"
+    print(f"{what}, {os.cpu_count()} cores; table: {path}")
 
 
 def _in_a_process(options: argparse.Namespace, devices: str, file: pathlib.Path) -> dict:

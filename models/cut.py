@@ -44,6 +44,13 @@ def split(model: tf.keras.Model, stage: str) -> tuple[tf.keras.Model | None, tf.
     return base, rest
 
 
+def below(model: tf.keras.Model, stage: str) -> frozenset[str]:
+    """The names of the layers of the base."""
+    if stage == ALL:
+        return frozenset()
+    return frozenset(layer.name for layer in tf.keras.Model(model.input, _crossing(model, stage)).layers)
+
+
 def headed(
     model: tf.keras.Model, stage: str, head: str = "conv", *, seed: int = 0, dropout: float = 0.0
 ) -> tf.keras.Model:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from models.names import FLOAT32
 from preprocessing import guard
 from preprocessing.parser import Parser
 from tffapps import cache_lock, engine, estimate, grids, pretrained
@@ -191,6 +192,8 @@ def _with_rules(app: App, flags: Flags) -> Flags:
         if common.across_sites:
             raise UserError("--tune: not across sites; tune where the images of one of them are, then give flags")
         grids.parse(common.tune, app)
+    if common.precision != FLOAT32 and not app.mixes:
+        raise UserError(f"--precision {common.precision}: tffapps.{app.name} computes in {FLOAT32} only; leave it out")
     return flags.replaced(select=select)
 
 

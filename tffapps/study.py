@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from models.names import FLOAT32
+from models.precision import precision_of
 from tffapps import __version__
 from tffapps.app import App, Common
 from tffapps.engine import Engine
@@ -68,6 +70,11 @@ class Trial:
     trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
     clients_per_round: int = 0  # so many are drawn for each round; 0: all. `Study.run` sets it as the flag says
 
+    @property
+    def precision(self) -> str:
+        """What its network computes in, of which its weights tell nothing."""
+        return precision_of(self.task.model)
+
     def __post_init__(self) -> None:
         if self.reestimate:
             check_aggregation(self.aggregation)
@@ -79,6 +86,7 @@ class Trial:
             "labels": dict(self.labels), "rounds": self.rounds, "settings": settings, "data": dict(self.data),
             "initial": dict(self.initial.identity), **({"reestimate": True} if self.reestimate else {}),
             **({"clients_per_round": self.cohort} if self.cohort < self.size else {}),
+            **({"precision": self.precision} if self.precision != FLOAT32 else {}),
         }  # fmt: skip
 
     @property

@@ -16,6 +16,7 @@ from tffapps.evaluation.evaluator import Metrics, Trained
 from tffapps.federated.cohort import Client, Outcome, play
 from tffapps.federated.round import AnyState, Round
 from tffapps.federated.sampling import Sampling
+from tffapps.federated.scaling import COLUMN
 from tffapps.federated.statistics import Reestimated, Reestimation, reestimate
 from tffapps.logs import logs
 from tffapps.progress import Progress
@@ -159,6 +160,8 @@ def _row(
         row["bytes_down"] += reestimated.bytes_down
         row["bytes_up"] += reestimated.bytes_up
         row["statistics_clients"] = reestimated.clients
+    if COLUMN in round_.columns:
+        row[f"{COLUMN}_steps"] = int(sum(report[COLUMN] for report in outcome.reports.values()))
     if round_.aggregation.aggregator == "dp":
         epsilon = round_.aggregation.epsilon(sampling.most_rounds(number))
         row["epsilon"] = None if epsilon is None else round(epsilon, 4)
@@ -168,6 +171,8 @@ def _row(
 def _note(row: dict[str, Any], headline: str, outcome: Outcome) -> str:
     parts = [f"{headline} {row[headline]:.4f}"] if headline in row else []
     parts.append(f"loss {outcome.loss:.4f}")
+    if row.get(f"{COLUMN}_steps"):
+        parts.append(f"{row[f'{COLUMN}_steps']} steps overflowed and were not taken")
     if outcome.left_out:
         parts.append(f"left out: {row['left_out']}")
     return "  ".join(parts)

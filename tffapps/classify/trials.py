@@ -170,8 +170,9 @@ class Trials:
     def _classifier(self, flags: Flags) -> Classifier:
         settings, balance = flags[ClassifySettings], flags[ClassBalance]
         network = Network(
-            settings.model, settings.size, settings.channels, settings.head, self._common.weights, flags[CutSettings]
-        )
+            settings.model, settings.size, settings.channels, settings.head, self._common.weights, flags[CutSettings],
+            self._common.precision,
+        )  # fmt: skip
         key = (network, settings.batch, settings.augment, settings.stored_views, balance)
         if key not in self._classifiers:
             self._classifiers[key] = Classifier(

@@ -2,9 +2,9 @@
 
     clients 0 1 2 3 4 …  ──►  a thread for each device  ──►  results 0, 1, 2, … folded by the caller
 
-Every device has its own copy of the graphs, and so of the model's variables. The next client goes to whichever device is
-free; what it comes to is handed over in its turn, so that sums are made in the same order as on one device. Only a few
-clients are begun ahead of the one whose turn it is: no more results than that ever wait.
+Every device has its own copy of the graphs, and so of the model's variables. The next client goes to whichever device
+is free; what it comes to is handed over in its turn, so that sums are made in the same order as on one device. Only a
+few clients are begun ahead of the one whose turn it is: no more results than that ever wait.
 
 Devices are the GPUs that TensorFlow sees or, where there is none, parts of the processor (logical devices), each
 with its share of the cores. No TensorFlow is imported before `set_up`.

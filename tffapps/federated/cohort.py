@@ -11,6 +11,7 @@ from tffapps.engine.in_process import ClientError
 from tffapps.engine.judging import judged
 from tffapps.engine.values import AtSite, Deferred
 from tffapps.errors import RunStopped
+from tffapps.federated import scaling
 from tffapps.federated.judge import Judge
 from tffapps.federated.round import AnyState, Round, RoundResult
 
@@ -170,6 +171,8 @@ def _outcome(
             reports[name] = report
         else:
             left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
+            if report.get(scaling.COLUMN) and not report["examples"]:
+                left_out[name] = f"all its {report[scaling.COLUMN]:g} steps overflowed"
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
     mean = float(np.average(losses, weights=examples)) if reports else float("nan")

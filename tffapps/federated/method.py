@@ -9,13 +9,14 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated.lazy import np, tf, tff
-from tffapps.settings import setting
+from tffapps.settings import CHANGED, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients, Tensors
     from tffapps.federated.optimizers import LocalOptimizer
+    from tffapps.federated.scaling import LossScaling
     from tffapps.federated.task import Task
 
 
@@ -32,6 +33,7 @@ class Method:
     # Whether every client has a model of its own in the end, which is what is judged (`own_model`).
     personal: ClassVar[bool] = False
     counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
+    scales_loss: ClassVar[bool] = True  # whether it trains by `local.train`, as float16 needs
     # Aggregators that would make something else of it, and why: they are refused beside it.
     refused_aggregators: ClassVar[Mapping[str, str]] = {}
 
@@ -39,6 +41,9 @@ class Method:
     learning_rate: float = setting(0.01, "client learning rate", above=0)
     momentum: float = setting(0.0, "client momentum, for sgd", least=0, below=1)
     weight_decay: float = setting(0.0, "decoupled weight decay, for adamw", least=0)
+    loss_scale: float = setting(
+        0.0, "of --precision float16: the loss times this; 0: as large as goes well", least=0, in_key=CHANGED
+    )
     server_examples: float = setting(0.0, "weight of the server's own model in the average", least=0, flag=False)
     schedule: str = setting("constant", "learning rate along a local training", choices=SCHEDULES, flag=False)
     average_from: int = setting(0, "the result is the mean of the models from this round on", least=0, flag=False)
@@ -71,7 +76,16 @@ class Method:
 
         batches, steps = data if isinstance(data, local.Counted) else (data, None)
         optimizer, rule, loss = self.client_optimizer(), rule or self.gradients, loss or task.loss
-        return local.train(task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward)
+        return local.train(
+            task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward,
+            scaling=self.scaling(task),
+        )  # fmt: skip
+
+    def scaling(self, task: Task) -> LossScaling:
+        """What `local.train` is told of a model that computes in 16 bits."""
+        from tffapps.federated.scaling import LossScaling
+
+        return LossScaling.of(task.model, self.loss_scale)
 
     def scheduled(self, steps: Any) -> Any:
         """What `local.train` is told of the number of steps."""

@@ -29,7 +29,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations
+from tffapps.federated import computations, scaling
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
@@ -86,7 +86,7 @@ class Round:
     @property
     def columns(self) -> tuple[str, ...]:
         """Of the reports."""
-        return (*REPORT_COLUMNS, *self.method.report_columns(self.task))
+        return _columns(self.task, self.method)
 
     def next(
         self,
@@ -175,6 +175,8 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         raise UserError(
             f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
         )
+    if not method.scales_loss and scaling.columns(task.model):
+        raise UserError(f"--precision float16: {method.name} does not scale its loss, which needs it; use bfloat16")
     aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
     work = computations.client_work(task, method, layout, specs)
     server_optimizer = method.server_optimizer()
@@ -233,7 +235,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         if update_mean is not None:
             number, mean = tff.federated_map(update_mean, (state.number, state.mean, weights))
             new_state = AveragingState(weights, optimizer, combined.state, memory, number, mean)
-        row = tf.TensorSpec([len(REPORT_COLUMNS) + len(method.report_columns(task))], tf.float32)
+        row = tf.TensorSpec([len(_columns(task, method))], tf.float32)
         result = collections.OrderedDict(
             state=tff.federated_zip(new_state),
             reports=gather(done.report, row),
@@ -247,6 +249,10 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
         task=task, method=method, aggregation=aggregation, layout=layout, specs=specs, computation=next_round,
         first_state=first_state,
     )  # fmt: skip
+
+
+def _columns(task: Task, method: Method) -> tuple[str, ...]:
+    return (*REPORT_COLUMNS, *method.report_columns(task), *scaling.columns(task.model))
 
 
 def _state_type(

@@ -280,5 +280,6 @@ APP = App(
     not_across_sites={},
     networks=_networks,
     divides=True,
+    mixes=True,
     selects=(LAST, VALIDATION),
 )  # fmt: skip

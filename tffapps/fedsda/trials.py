@@ -134,7 +134,7 @@ class Classifiers:
         self._settings = study.flags[ClassifierSettings]
         network = Network(
             self._settings.model, self._settings.size, 3, self._settings.head, study.common.weights,
-            study.flags[CutSettings],
+            study.flags[CutSettings], study.common.precision,
         )  # fmt: skip
         self._classifier = Classifier(
             study, pool, network, batch=self._settings.batch, balance=study.flags[ClassBalance]

@@ -178,8 +178,9 @@ class Trials:
         if artists not in self._inputs:
             chosen = self._settings
             network = Network(
-                chosen.model, chosen.size, 3, chosen.head, self._study.common.weights, self._flags[CutSettings]
-            )
+                chosen.model, chosen.size, 3, chosen.head, self._study.common.weights, self._flags[CutSettings],
+                self._study.common.precision,
+            )  # fmt: skip
             self._inputs[artists] = Inputs(
                 network, classes=artists, formats=self._formats, cache=cache_folder() / "features", augmentations={},
                 **engine_options(self._study.engine),

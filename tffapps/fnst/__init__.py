@@ -230,5 +230,6 @@ APP = App(
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
     divides=True,
+    mixes=True,
     selects=(LAST, VALIDATION, OF_PAPER),
 )  # fmt: skip

@@ -125,8 +125,9 @@ class Trials:
         self._study, self._flags, self._pool, self._exchange = study, study.flags, pool, exchange
         self._settings = settings = study.flags[FnstSettings]
         network = Network(
-            settings.model, settings.size, 3, settings.head, study.common.weights, study.flags[CutSettings]
-        )
+            settings.model, settings.size, 3, settings.head, study.common.weights, study.flags[CutSettings],
+            study.common.precision,
+        )  # fmt: skip
         self._classifier = Classifier(
             study, pool, network, batch=settings.batch, made=True, balance=study.flags[ClassBalance]
         )

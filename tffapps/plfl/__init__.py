@@ -182,4 +182,5 @@ APP = App(
     server_has_data=True,
     networks=_networks,
     divides=True,
+    mixes=True,
 )  # fmt: skip
