@@ -46,19 +46,24 @@ def _compare(options: argparse.Namespace, folder: pathlib.Path) -> None:
     import pandas as pd
 
     seconds: dict[str, list[float]] = {"1": [], options.devices: []}
+    processor: dict[str, list[float]] = {"1": [], options.devices: []}
     weights: dict[str, list] = {}
     for number in range(options.passes):
         for devices in seconds:
             print(f"pass {number + 1}: {devices} device(s)", file=sys.stderr, flush=True)
-            seconds[devices] += _in_a_process(options, devices, folder / f"{devices}.npz")["seconds"]
+            measured = _in_a_process(options, devices, folder / f"{devices}.npz")
+            seconds[devices] += measured["seconds"]
+            processor[devices] += measured["processor"]
             with np.load(folder / f"{devices}.npz") as content:
                 weights[devices] = [content[name] for name in content.files]
     one, several = (min(values) for values in seconds.values())
+    of_one, of_several = (min(values) for values in processor.values())
     pairs = zip(*weights.values())
     difference = max(float(np.abs(first - second).max()) for first, second in pairs)
     row = {
         "network": options.network, "clients": options.clients, "images": options.images, "devices": options.devices,
         "seconds_of_one": round(one, 3), "seconds": round(several, 3), "ratio": round(one / several, 3),
+        "processor_seconds_of_one": round(of_one, 3), "processor_seconds": round(of_several, 3),
         "largest_difference": difference,
     }  # fmt: skip
     path = options.results / "benchmarks" / "devices.csv"
@@ -67,6 +72,7 @@ def _compare(options: argparse.Namespace, folder: pathlib.Path) -> None:
     print(
         f"one device {one:.3f} s a round, {options.devices} devices {several:.3f} s: {one / several:.2f} x the rounds/s"
     )
+    print(f"processor time of a round: {of_one:.3f} s and {of_several:.3f} s")
     print(f"largest difference of weights after {options.rounds + 1} rounds: {difference:.2g}")
     what = f"{options.network} {SIZE}x{SIZE}, {options.clients} clients of {options.images} images"
     print(f"{what}, {os.cpu_count()} cores; table: {path}")
@@ -99,17 +105,18 @@ def _measure(options: argparse.Namespace, devices: str, file: str) -> dict:
         labels = rng.integers(0, CLASSES, (options.clients, options.images)).astype(np.int32)
         shifts = 0.1 * labels[..., None, None, None].astype(np.float32)
         images = 0.7 * rng.random((*labels.shape, SIZE, SIZE, 3), np.float32) + shifts
-        state, seconds = round_.start(model.get_weights()), []
+        state, seconds, processor = round_.start(model.get_weights()), [], []
         for number in range(options.rounds + 1):
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             data = [
                 pipeline.from_arrays(images[client], labels[client], batch=BATCH, seed=1000 * number + client)
                 for client in range(options.clients)
             ]
             state = round_.next(state, list(range(options.clients)), data).state
             seconds.append(time.perf_counter() - begin)
+            processor.append(time.process_time() - used)
         np.savez(file, *state.weights)
-        return {"seconds": seconds[1:]}
+        return {"seconds": seconds[1:], "processor": processor[1:]}
 
 
 if __name__ == "__main__":

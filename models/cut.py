@@ -19,7 +19,7 @@ import tensorflow as tf
 from models.classifiers import head_on
 from models.graph import output_of, rebuilt, tensors
 from models.initialise import seed_weights
-from models.names import ALL, CUTS, HEAD, check_cut, check_head, check_norm
+from models.names import ALL, CUTS, FLOAT32, HEAD, check_cut, check_head, check_norm
 from models.norms import GroupNorm
 
 layers = tf.keras.layers
@@ -60,7 +60,7 @@ def headed(
     if stage == ALL:
         raise ValueError(f"cut {ALL}: a head needs a feature map to stand on; choose another cut")
     crossing = _crossing(model, stage)
-    features = layers.Activation("linear", name="features")(crossing)
+    features = layers.Activation("linear", name="features", dtype=FLOAT32)(crossing)  # below the new head: frozen
     probabilities = head_on(features, head, int(model.output_shape[-1]), dropout, seed)
     short = tf.keras.Model(model.input, probabilities, name=f"{model.name}_{stage}")
     entry = layers.Input(crossing.shape[1:], name=_ENTRY)
