@@ -8,6 +8,8 @@ from models.assembled import assemble
 from models.initialise import seed_weights
 from models.precision import precision_of
 from tests.conftest import arrays, dataset, largest_difference
+from tffapps import fedtransfer
+from tffapps.cli import parse
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
 from tffapps.federated.cohort import Client, play
@@ -130,6 +132,8 @@ def test_where_it_would_change_nothing_or_cannot_work_it_is_refused():
         assemble(
             "a.module:function", input_shape=(8, 8, 3), classes=3, head="own", may_be_own=True, precision="float16"
         )
+    with pytest.raises(UserError, match="--precision float16: tffapps.fedtransfer computes in float32 only"):
+        parse(fedtransfer.APP, ["--precision", "float16"])
     task = Task(network("float16").whole, PartlyLabelledData.spec(SPEC), cross_entropy)
     with pytest.raises(UserError, match="--precision float16: fssfl does not scale its loss"):
         build_round(task, FixMatch())
