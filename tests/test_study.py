@@ -88,11 +88,11 @@ def toy(tiny_task, tiny_weights):
     return make
 
 
-def test_the_precision_is_in_the_key_where_it_is_not_float32(trial):
+def test_the_precision_is_in_the_key_where_it_is_not_float32(toy):
     mixed = assemble("tiny", input_shape=(8, 8, 3), classes=3, head="gap", precision="bfloat16").whole
-    task = trial().task
-    assert trial(task=dataclasses.replace(task, model=mixed)).key() == {**trial().key(), "precision": "bfloat16"}
-    assert "precision" not in trial().key() and "loss_scale" not in trial().key()["settings"]["FedAvg"]
+    task = toy().task
+    assert toy(task=dataclasses.replace(task, model=mixed)).key() == {**toy().key(), "precision": "bfloat16"}
+    assert "precision" not in toy().key() and "loss_scale" not in toy().key()["settings"]["FedAvg"]
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_where_it_would_change_nothing_or_cannot_work_it_is_refused():
         assemble(
             "a.module:function", input_shape=(8, 8, 3), classes=3, head="own", may_be_own=True, precision="float16"
         )
-    with pytest.raises(UserError, match="--precision float16: tffapps.fedtransfer computes in float32 only"):
+    with pytest.raises(UserError, match=r"--precision float16: tffapps\.fedtransfer computes in float32 only"):
         parse(fedtransfer.APP, ["--precision", "float16"])
     task = Task(network("float16").whole, PartlyLabelledData.spec(SPEC), cross_entropy)
     with pytest.raises(UserError, match="--precision float16: fssfl does not scale its loss"):
