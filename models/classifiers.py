@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from models.graph import output_of
 from models.initialise import seed_weights
-from models.names import APPLICATIONS, HEADS, NAMES, check_head, check_name
+from models.names import APPLICATIONS, FLOAT32, HEADS, NAMES, check_head, check_name
 from models.resnet import resnet18_features
 from models.tiny import tiny_features
 
@@ -64,8 +64,8 @@ def head_on(features: Any, head: str, classes: int, dropout: float = 0.0, seed: 
     """Feature map → probabilities, by a head of HEADS."""
     embedding = _embedding(head, features)
     if dropout:
-        embedding = layers.Dropout(dropout, seed=seed, name="dropout")(embedding)
-    return layers.Dense(classes, activation="softmax", name="classifier")(embedding)
+        embedding = layers.Dropout(dropout, seed=seed, name="dropout", dtype=FLOAT32)(embedding)
+    return layers.Dense(classes, activation="softmax", name="classifier", dtype=FLOAT32)(embedding)
 
 
 def base_of(model: tf.keras.Model) -> tf.keras.Model:
@@ -113,8 +113,9 @@ def _embedding(head: str, features: Any) -> Any:
     if head == "conv":
         features = _conv_head(features)
     if head in ("gap", "conv"):
-        return layers.GlobalAveragePooling2D(name="embedding")(features)
-    return layers.Dense(256, activation="relu", name="embedding")(layers.Flatten(name="flatten")(features))
+        return layers.GlobalAveragePooling2D(name="embedding", dtype=FLOAT32)(features)
+    flat = layers.Flatten(name="flatten")(features)
+    return layers.Dense(256, activation="relu", name="embedding", dtype=FLOAT32)(flat)
 
 
 def _conv_head(x: Any) -> Any:

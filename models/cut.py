@@ -19,7 +19,7 @@ import tensorflow as tf
 from models.classifiers import head_on
 from models.graph import output_of, rebuilt, tensors
 from models.initialise import seed_weights
-from models.names import ALL, CUTS, HEAD, check_cut, check_head, check_norm
+from models.names import ALL, CUTS, FLOAT32, HEAD, check_cut, check_head, check_norm
 from models.norms import GroupNorm
 
 layers = tf.keras.layers
@@ -44,6 +44,13 @@ def split(model: tf.keras.Model, stage: str) -> tuple[tf.keras.Model | None, tf.
     return base, rest
 
 
+def below(model: tf.keras.Model, stage: str) -> frozenset[str]:
+    """The names of the layers of the base."""
+    if stage == ALL:
+        return frozenset()
+    return frozenset(layer.name for layer in tf.keras.Model(model.input, _crossing(model, stage)).layers)
+
+
 def headed(
     model: tf.keras.Model, stage: str, head: str = "conv", *, seed: int = 0, dropout: float = 0.0
 ) -> tf.keras.Model:
@@ -53,7 +60,7 @@ def headed(
     if stage == ALL:
         raise ValueError(f"cut {ALL}: a head needs a feature map to stand on; choose another cut")
     crossing = _crossing(model, stage)
-    features = layers.Activation("linear", name="features")(crossing)
+    features = layers.Activation("linear", name="features", dtype=FLOAT32)(crossing)  # below the new head: frozen
     probabilities = head_on(features, head, int(model.output_shape[-1]), dropout, seed)
     short = tf.keras.Model(model.input, probabilities, name=f"{model.name}_{stage}")
     entry = layers.Input(crossing.shape[1:], name=_ENTRY)

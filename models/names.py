@@ -8,6 +8,8 @@ APPLICATIONS = ("mobilenetv2", "densenet121", "densenet169", "densenet201")  # b
 NAMES = (*APPLICATIONS, "resnet18", "tiny")
 HEADS = ("gap", "flatten256", "conv")
 NORMS = ("batch", "group", "frozen")  # what becomes of BatchNorm above a cut
+FLOAT32 = "float32"
+PRECISIONS = (FLOAT32, "bfloat16", "float16")  # what layers compute in; weights are float32 always
 HEAD, ALL = "head", "all"  # cuts that every network has: below its head, and none
 # network → where else it may be cut: the name of the cut, and the layer whose output crosses it
 CUTS: dict[str, dict[str, str]] = {
@@ -63,6 +65,11 @@ def stands_on_cut(head: str, cut: str) -> bool:
 def check_norm(norm: str) -> None:
     if norm not in NORMS:
         raise ValueError(f"norm {norm}: unknown; choose one of {', '.join(NORMS)}")
+
+
+def check_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision {precision}: unknown; choose one of {', '.join(PRECISIONS)}")
 
 
 def check_head(head: str) -> None:

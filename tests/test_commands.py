@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -208,6 +209,8 @@ def test_doctor_finds_nothing_wrong(place):
     done = run(place, module="tffapps.doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("federated mean of 1, 2, 3, 4 = 2.5") == 2
+    (rate, *_) = re.findall(r"^device [CG]PU:0 .* trains tiny at 64x64 with (\d+) images/s$", done.stdout, re.MULTILINE)
+    assert int(rate) > 0
     assert done.stdout.splitlines()[-1] == "everything works"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from models.assembled import assemble
 from tests.conftest import dataset
 from tests.evaluation import made
 from tffapps import systems
@@ -85,6 +86,13 @@ def toy(tiny_task, tiny_weights):
         return Trial(**{**values, **changes})
 
     return make
+
+
+def test_the_precision_is_in_the_key_where_it_is_not_float32(toy):
+    mixed = assemble("tiny", input_shape=(8, 8, 3), classes=3, head="gap", precision="bfloat16").whole
+    task = toy().task
+    assert toy(task=dataclasses.replace(task, model=mixed)).key() == {**toy().key(), "precision": "bfloat16"}
+    assert "precision" not in toy().key() and "loss_scale" not in toy().key()["settings"]["FedAvg"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from models.names import FLOAT32, PRECISIONS
 from tffapps import engine
 from tffapps.errors import UserError
 from tffapps.privacy.stages import Stage
@@ -36,6 +37,18 @@ class Common:
         f"where rounds run: {', '.join(engine.NAMES)}, or the sites' HOST:PORT,HOST:PORT; NAME@HOST:PORT waits there"
         " for a site that joins",
         metavar="ENGINE",
+        in_key=False,
+    )
+    devices: str = setting(
+        "1",
+        "clients side by side, each on a GPU or, without one, a part of the processor (docs/engines.md)",
+        metavar="N|all",
+        in_key=False,
+    )
+    precision: str = setting(
+        FLOAT32,
+        "what the trained part of the network computes in (docs/engines.md); in the key where it is not float32",
+        choices=PRECISIONS,
         in_key=False,
     )
     cert: str = setting("", "sites: the coordinator's certificate", metavar="FILE", in_key=False)
@@ -148,6 +161,7 @@ class App:
     divides: bool = False  # whether --splits divides its images anew
     selects: tuple[str, ...] = (LAST,)  # what --select may be, its own rule first
     tunes: bool = False  # whether it takes --tune
+    mixes: bool = False  # whether it takes --precision: its networks are made as `Network.precision` says
     # a flag that takes imagenet, random or a file → the networks that these flags need such weights for
     networks: Callable[[Flags], Mapping[str, Sequence[str]]] = no_networks
     stages: tuple[Stage, ...] = ()  # what its clients hand out beside updates, and what protects it

@@ -13,10 +13,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from models.names import FLOAT32
 from preprocessing import guard
 from preprocessing.parser import Parser
 from tffapps import cache_lock, engine, estimate, grids, pretrained, protection
 from tffapps.app import PAPER, SMALL, App, Common
+from tffapps.engine import devices
 from tffapps.errors import RunStopped, UserError
 from tffapps.settings import Flags, Setting, check, names_own_code
 
@@ -46,6 +48,7 @@ def main(app: App, arguments: Sequence[str] | None = None) -> int:
             return
         if flags.profile == PAPER and app.has("cost") and not flags[Common].across_sites:
             print(estimate.from_another_process(app, given), file=sys.stderr)
+        devices.set_up(flags[Common].devices)  # before anything is computed
         with cache_lock.used(), _one_line_if_gone():
             app.part("trials").run(flags)
 
@@ -124,6 +127,9 @@ def _for_engine(app: App, flags: Flags, given: dict[str, Any]) -> Flags:
     common = flags[Common]
     name = common.engine
     engine.check_name(name, common.certificates())
+    if name != "in-process" and "devices" not in given:
+        flags = flags.replaced(devices=devices.ONE)
+    engine.check_devices(name, flags[Common].devices)
     if not common.across_sites:
         unused: tuple[str, ...] = ("cert", "key", "ca", "revoked")
         why = f"only sites ask for it, and --engine {name} has none"
@@ -187,6 +193,8 @@ def _with_rules(app: App, flags: Flags) -> Flags:
         if common.across_sites:
             raise UserError("--tune: not across sites; tune where the images of one of them are, then give flags")
         grids.parse(common.tune, app)
+    if common.precision != FLOAT32 and not app.mixes:
+        raise UserError(f"--precision {common.precision}: tffapps.{app.name} computes in {FLOAT32} only; leave it out")
     return flags.replaced(select=select)
 
 

@@ -1,11 +1,12 @@
 """Is this machine fit to run? `python -m tffapps.doctor`
 
-Prints versions, devices, memory, disk and, for each engine, the result of a tiny federated computation run in a process
-of its own under a timeout. What is wrong comes with what to do about it; exit status 1 then. Advice (a GPU that is not
-used, little memory or disk) does not stop anything.
+Prints versions, devices and how many images a second each trains a tiny network with, memory, disk and, for each
+engine, the result of a tiny federated computation run in a process of its own under a timeout. What is wrong comes with
+what to do about it; exit status 1 then. Advice (a GPU that is not used, little memory or disk) does not stop anything.
 """
 
 import argparse
+import json
 import os
 import platform
 import shutil
@@ -13,15 +14,18 @@ import subprocess
 import sys
 import time
 from importlib import metadata
+from typing import Any
 
 from preprocessing.parser import Parser
 from tffapps import cli, engine
+from tffapps.engine import devices
 
 PACKAGES = (
     "tensorflow", "tensorflow-federated", "keras", "numpy", "opencv-python-headless", "scikit-learn", "scikit-image",
     "pandas", "matplotlib", "jax", "grpcio",
 )  # fmt: skip
 EXPECTED_MEAN = 2.5  # of the clients' values 1, 2, 3, 4
+MEASURED_SECONDS, MEASURED_BATCH, MEASURED_SIZE = 1.0, 32, 64
 LEAST_MEMORY_GB, LEAST_DISK_GB = 4, 2
 REINSTALL = "remove .venv and run `bash run_all.sh`, which installs the pinned packages"
 
@@ -30,7 +34,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = Parser(prog=cli.called_as("doctor"), description="Is this machine fit to run?")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for each engine (default 120)")
     parser.add_argument("--probe", choices=engine.NAMES, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.measure:
+        print(json.dumps(_measured()))
+        return 0
     if options.probe:
         print(_probe(options.probe))
         return 0
@@ -104,14 +112,16 @@ def _sandbox() -> list[str]:
 
 
 def _devices(timeout: float) -> list[str]:
-    code = "import tensorflow as tf; print(*(d.device_type for d in tf.config.list_physical_devices()))"
-    status, output, _ = _run([sys.executable, "-c", code], timeout)
+    status, output, _ = _run([sys.executable, "-m", "tffapps.doctor", "--measure"], timeout)
     if status is None:
         return [f"TensorFlow did not answer within {timeout:g} s; try a longer --timeout"]
     if status != 0:
         return [f"TensorFlow cannot be imported ({output}); {REINSTALL}"]
-    _line("devices", output)
-    if "GPU" not in output and shutil.which("nvidia-smi"):
+    found = json.loads(output)
+    for each in found:
+        rate = f"trains tiny at {MEASURED_SIZE}x{MEASURED_SIZE} with {each['images_per_second']:.0f} images/s"
+        _line(f"device {each['name']}", ", ".join(part for part in (each["what"], each["memory"], rate) if part))
+    if not any("GPU" in each["name"] for each in found) and shutil.which("nvidia-smi"):
         return [
             "a GPU is there but TensorFlow does not see it; `pip install --no-deps -r requirements-gpu.txt` into .venv"
         ]
@@ -138,6 +148,60 @@ def _run(command: list[str], timeout: float) -> tuple[int | None, str, float]:
         return None, "", timeout
     text = (done.stdout if done.returncode == 0 else done.stderr).strip()
     return done.returncode, (text.splitlines() or [""])[-1], time.monotonic() - begin
+
+
+def _measured() -> list[dict[str, Any]]:
+    """Each device that clients can run on: the GPUs, or the processor. A second of training on each."""
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
+        what = f"{devices.cores()} of {os.cpu_count()} cores"
+        return [{"name": "CPU:0", "what": what, "memory": "", "images_per_second": _images_per_second("/CPU:0")}]
+    found = []
+    for number, gpu in enumerate(gpus):
+        what = str(tf.config.experimental.get_device_details(gpu).get("device_name", ""))
+        rate = _images_per_second(f"/GPU:{number}")
+        used = tf.config.experimental.get_memory_info(f"GPU:{number}")["peak"] / 2**20
+        memory = f"{_gpu_memory(number)}{used:.0f} MB used"
+        found.append({"name": f"GPU:{number}", "what": what, "memory": memory, "images_per_second": rate})
+    return found
+
+
+def _gpu_memory(number: int) -> str:
+    """What the driver says of it, which TensorFlow does not; nothing where it cannot be asked."""
+    query = ["nvidia-smi", f"--id={number}", "--query-gpu=memory.total,memory.free", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(query, capture_output=True, text=True, timeout=5, check=True).stdout.strip().split(", ")
+        return f"{said[0]} and {said[1]} of it free, "
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return ""
+
+
+def _images_per_second(device: str) -> float:
+    import tensorflow as tf
+
+    from models import classifiers
+
+    with tf.device(device):
+        model = classifiers.build("tiny", input_shape=(MEASURED_SIZE, MEASURED_SIZE, 3), classes=3)
+        images = tf.random.uniform([MEASURED_BATCH, MEASURED_SIZE, MEASURED_SIZE, 3])
+        labels = tf.zeros([MEASURED_BATCH], tf.int32)
+
+        @tf.function
+        def step() -> tf.Tensor:
+            with tf.GradientTape() as tape:
+                loss = tf.keras.losses.sparse_categorical_crossentropy(labels, model(images, training=True))
+            for variable, gradient in zip(model.trainable_variables, tape.gradient(loss, model.trainable_variables)):
+                variable.assign_sub(1e-4 * gradient)
+            return tf.reduce_mean(loss)
+
+        step().numpy()
+        count, begin = 0, time.perf_counter()
+        while (passed := time.perf_counter() - begin) < MEASURED_SECONDS:
+            step().numpy()
+            count += 1
+    return count * MEASURED_BATCH / passed
 
 
 def _probe(name: str) -> str:

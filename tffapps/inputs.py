@@ -76,7 +76,7 @@ class Inputs:
         try:
             self._network = assemble(
                 chosen.name, input_shape=shape, classes=classes, head=chosen.chosen_head, cut=chosen.cut,
-                norm=chosen.norm, may_be_own=True,
+                norm=chosen.norm, may_be_own=True, precision=chosen.precision,
             )  # fmt: skip
             self._source = {"source_sha256": own.identity(chosen.name)} if chosen.own else {}
         except ValueError as error:

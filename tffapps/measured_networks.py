@@ -28,6 +28,7 @@ def inputs_of(flags: Flags, classes: int, channels: int = 3) -> Inputs:
     values = flags.as_dict()
     network = Network(
         values["model"], values["size"], channels, values["head"], flags[Common].weights, flags[CutSettings],
+        flags[Common].precision,
     )  # fmt: skip
     views = values.get("stored_views", 0)
     augmented = values.get("augment", "none") != "none"

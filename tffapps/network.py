@@ -6,6 +6,7 @@ from typing import Any
 from models.names import (
     ALL,
     AUTO,
+    FLOAT32,
     HEAD,
     NAMES,
     NORMS,
@@ -69,6 +70,7 @@ class Network:
     head: str  # one of models.names.HEADS, or "auto": conv on a cut, else gap; a network of the user's has its own
     weights: str  # "imagenet", "random" or a file
     cut_settings: CutSettings = CutSettings()
+    precision: str = FLOAT32  # one of models.names.PRECISIONS
 
     def __post_init__(self) -> None:
         if self.own:

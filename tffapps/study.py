@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from models.names import FLOAT32
+from models.precision import precision_of
 from tffapps import __version__, privacy_table
 from tffapps.app import LAST, VALIDATION, App, Common
 from tffapps.engine import Engine
@@ -75,6 +77,11 @@ class Trial:
     retraining: Retraining = NONE  # of the classifying layer, after the last round
     clients_per_round: int = 0  # so many are drawn for each round; 0: all. `Study.run` sets it as the flag says
 
+    @property
+    def precision(self) -> str:
+        """What its network computes in, of which its weights tell nothing."""
+        return precision_of(self.task.model)
+
     def __post_init__(self) -> None:
         if self.reestimate:
             check_aggregation(self.aggregation)
@@ -90,6 +97,7 @@ class Trial:
             "labels": dict(self.labels), "rounds": self.rounds, "settings": settings, "data": dict(self.data),
             "initial": dict(self.initial.identity), **({"reestimate": True} if self.reestimate else {}),
             **({"clients_per_round": self.cohort} if self.cohort < self.size else {}),
+            **({"precision": self.precision} if self.precision != FLOAT32 else {}),
         }  # fmt: skip
 
     @property

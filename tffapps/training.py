@@ -18,6 +18,7 @@ from tffapps.federated.cohort import Client, Outcome, play
 from tffapps.federated.releases import of_round
 from tffapps.federated.round import AnyState, Round
 from tffapps.federated.sampling import Sampling
+from tffapps.federated.scaling import COLUMN
 from tffapps.federated.statistics import Reestimated, Reestimation, reestimate
 from tffapps.logs import logs
 from tffapps.privacy.accounting import for_unit, spent_by_rdp
@@ -185,6 +186,8 @@ def _row(
     if retrained is not None:
         row["bytes_down"] += retrained.bytes_down
         row["bytes_up"] += retrained.bytes_up
+    if COLUMN in round_.columns:
+        row[f"{COLUMN}_steps"] = int(sum(report[COLUMN] for report in outcome.reports.values()))
     return row
 
 
@@ -199,6 +202,8 @@ def _epsilons(run: Run, round_: Round) -> dict[str, float]:
 def _note(row: dict[str, Any], headline: str, outcome: Outcome) -> str:
     parts = [f"{headline} {row[headline]:.4f}"] if headline in row else []
     parts.append(f"loss {outcome.loss:.4f}")
+    if row.get(f"{COLUMN}_steps"):
+        parts.append(f"{row[f'{COLUMN}_steps']} steps overflowed and were not taken")
     if outcome.left_out:
         parts.append(f"left out: {row['left_out']}")
     return "  ".join(parts)

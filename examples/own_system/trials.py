@@ -26,7 +26,7 @@ METRICS = ("accuracy", "macro_f1")
 def run(flags: Flags) -> None:
     common, folder = flags[Common], APP.folder(flags)
     local = None if common.across_sites else data.load(flags)
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         pool = local or labelled.of_sites(engine.sites)
         pool.announce(folder)
         study = Study(APP, flags, engine)

@@ -126,6 +126,7 @@ APP = App(
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
     divides=True,
+    mixes=True,
     selects=(LAST, VALIDATION),
     tunes=True,
 )  # fmt: skip

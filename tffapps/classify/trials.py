@@ -52,7 +52,7 @@ def run(flags: Flags) -> None:
     common, folder = flags[Common], APP.folder(flags)
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         divided = splits.of(local or labelled.of_sites(engine.sites), common)
         study = Study(APP, flags, engine)
         trials = Trials(study, divided[0].pool)
@@ -209,8 +209,9 @@ class Trials:
     def _classifier(self, flags: Flags) -> Classifier:
         settings, balance = flags[ClassifySettings], flags[ClassBalance]
         network = Network(
-            settings.model, settings.size, settings.channels, settings.head, self._common.weights, flags[CutSettings]
-        )
+            settings.model, settings.size, settings.channels, settings.head, self._common.weights, flags[CutSettings],
+            self._common.precision,
+        )  # fmt: skip
         key = (network, settings.batch, settings.augment, settings.stored_views, balance)
         if key not in self._classifiers:
             self._classifiers[key] = Classifier(

@@ -17,6 +17,7 @@ import resource
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tffapps.engine import devices as several
 from tffapps.errors import UserError
 
 if TYPE_CHECKING:
@@ -88,19 +89,34 @@ def check_name(name: str, certificates: Certificates | None = None) -> None:
         raise UserError(f"--engine {name}: unknown; choose one of {', '.join(NAMES)}, or HOST:PORT,… of the sites")
 
 
+def check_devices(name: str, devices: str) -> None:
+    """Refuses what is no number of devices, and several where clients do not run in this process."""
+    several.check(devices)
+    if devices != several.ONE and name != "in-process":
+        where = "at the sites" if addresses(name) else "in TFF's worker"
+        raise UserError(
+            f"--devices {devices}: with --engine {name} clients run {where}; leave it out, or use in-process"
+        )
+
+
 @contextlib.contextmanager
-def open_engine(name: str = "in-process", certificates: Certificates | None = None) -> Iterator[Engine]:
+def open_engine(
+    name: str = "in-process", certificates: Certificates | None = None, devices: str = several.ONE
+) -> Iterator[Engine]:
     """Makes an engine TFF's context for the length of the `with` block and ends it afterwards.
 
     Args:
       name: "in-process", "worker", or the addresses of sites.
       certificates: the coordinator's, which sites are shown.
+      devices: how many clients run side by side, each on a device of its own: a number, or "all"; in-process only.
     """
     check_name(name, certificates)
+    check_devices(name, devices)
+    places = several.set_up(devices)
     import tensorflow_federated as tff
 
     replace_default_context()
-    context = _context(name, certificates)
+    context = _context(name, certificates, places)
     try:
         with tff.framework.get_context_stack().install(context):
             yield Engine(name, context)
@@ -108,7 +124,7 @@ def open_engine(name: str = "in-process", certificates: Certificates | None = No
         context.close()
 
 
-def _context(name: str, certificates: Certificates | None) -> EngineContext:
+def _context(name: str, certificates: Certificates | None, devices: tuple[str, ...]) -> EngineContext:
     if addresses(name):
         from tffapps.engine.sites import SitesContext
 
@@ -120,7 +136,7 @@ def _context(name: str, certificates: Certificates | None) -> EngineContext:
         return WorkerContext()
     from tffapps.engine.in_process import InProcessContext
 
-    return InProcessContext()
+    return InProcessContext(devices=devices)
 
 
 @functools.cache

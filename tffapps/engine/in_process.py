@@ -2,13 +2,16 @@
 
 TFF's own runtime is a separate C++ program without GPU support. This context needs nothing but TensorFlow: it lowers
 a computation to a dozen intrinsics (`lowering`), plans passes over the clients (`plan`) and walks them. Clients run
-in sequence and every result is folded into its aggregates at once, so memory does not grow with their number.
+in sequence, or side by side on several devices (`devices`), and every result is folded into its aggregates in its
+turn, so memory does not grow with their number.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -17,6 +20,7 @@ from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
 from tffapps.engine.context import EngineContext
+from tffapps.engine.devices import Pool
 from tffapps.engine.graph_function import GraphFunction
 from tffapps.engine.plan import Plan, Step, argument
 from tffapps.engine.values import AtClients, Spill, Struct, any_deferred, egest, flatten, ingest, pack
@@ -36,13 +40,16 @@ class InProcessContext(EngineContext):
 
     Args:
       default_num_clients: how many clients there are for a computation whose arguments do not tell, as in TFF.
+      devices: TensorFlow's names of several, on which clients run side by side (`devices.set_up`); none: on one.
     """
 
-    def __init__(self, default_num_clients: int = 0) -> None:
+    def __init__(self, default_num_clients: int = 0, devices: Sequence[str] = ()) -> None:
         self._default_num_clients = default_num_clients
+        self._pool = Pool(devices) if devices else None
         self._plans: dict[int, tuple[tff.Computation, Plan]] = {}
-        self._graphs: dict[bytes, GraphFunction] = {}
-        self._functions: dict[int, tuple[_f.CompiledComputation, GraphFunction]] = {}
+        # By the device's number too: each has graphs, and so variables, of its own.
+        self._graphs: dict[tuple[int | None, bytes], GraphFunction] = {}
+        self._functions: dict[tuple[int | None, int], tuple[_f.CompiledComputation, GraphFunction]] = {}
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         plan = self._plan(comp)
@@ -67,12 +74,25 @@ class InProcessContext(EngineContext):
         return self._plans[id(comp)][1]
 
     def graph_function(self, block: _f.CompiledComputation) -> GraphFunction:
-        if id(block) not in self._functions:
-            content = block.proto.SerializeToString(deterministic=True)
+        place = self._pool.place if self._pool else None
+        key = (place, id(block))
+        if key not in self._functions:
+            content = (place, block.proto.SerializeToString(deterministic=True))
             if content not in self._graphs:
                 self._graphs[content] = GraphFunction(block.proto)
-            self._functions[id(block)] = (block, self._graphs[content])
-        return self._functions[id(block)][1]
+            self._functions[key] = (block, self._graphs[content])
+        return self._functions[key][1]
+
+    def in_order(self, work: Callable[[int], Any], clients: int) -> Generator[Any, None, None]:
+        """What the work of each client comes to, in their order, on one device or on several."""
+        pool = self._pool
+        if pool is None:
+            return (work(client) for client in range(clients))
+        return pool.in_order(lambda client: pool.at_home(work(client)), clients)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
 
 
 class Run:
@@ -91,6 +111,7 @@ class Run:
             self._known[plan.parameter_name] = parameter
         self._kept: dict[str, list[Any]] = {step.name: [] for step in plan.steps if step.keep}
         self._same_for_all: dict[str, Any] = {}
+        self._working_out = threading.RLock()  # what is the same for all is worked out once, whoever asks first
 
     def result(self) -> Any:
         for number in range(self._plan.passes):
@@ -113,19 +134,30 @@ class Run:
             self._known[fold.name] = fold.report()
 
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
-        """Does the work of every client in a pass, one after the other."""
-        for client in range(self._clients):
-            try:
-                self._fold_client(client, folds, kept)
-            except Exception as error:
-                raise ClientError(client, error) from error
+        """Does the work of every client in a pass; results are folded one after the other."""
+        done = self._context.in_order(lambda client: self._work(client, folds, kept), self._clients)
+        with contextlib.closing(done):
+            for client in range(self._clients):
+                try:
+                    self._fold(next(done), folds, kept)
+                except Exception as error:
+                    raise ClientError(client, error) from error
 
     def _fold_client(self, client: int, folds: list[Fold], kept: list[str]) -> None:
+        self._fold(self._work(client, folds, kept), folds, kept)
+
+    def _work(self, client: int, folds: list[Fold], kept: list[str]) -> Struct:
+        """What one client has for each fold, then what is kept of it."""
         values = ClientValues(self, client)
+        parts = [*(values.evaluate(fold.value) for fold in folds), *(values[name] for name in kept)]
+        return Struct([(None, part) for part in parts])
+
+    def _fold(self, done: Struct, folds: list[Fold], kept: list[str]) -> None:
+        parts = iter(done)
         for fold in folds:
-            fold.add(values.evaluate(fold.value))
+            fold.add(next(parts))
         for name in kept:
-            self._keep(name, values[name])
+            self._keep(name, next(parts))
 
     def _keep(self, name: str, value: Any) -> None:
         if self._spill is not None:
@@ -157,10 +189,11 @@ class Run:
         if uri == _f.FEDERATED_EVAL_AT_CLIENTS.uri:
             return self.server_value(call.argument)()
         if uri == _f.FEDERATED_MAP_ALL_EQUAL.uri:
-            if step.name not in self._same_for_all:
-                function = self.server_value(argument(call, 0))
-                self._same_for_all[step.name] = function(values.evaluate(argument(call, 1)))
-            return self._same_for_all[step.name]
+            with self._working_out:
+                if step.name not in self._same_for_all:
+                    function = self.server_value(argument(call, 0))
+                    self._same_for_all[step.name] = function(values.evaluate(argument(call, 1)))
+                return self._same_for_all[step.name]
         raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
 
     def server_value(self, block: _f.ComputationBuildingBlock) -> Any:

@@ -13,6 +13,7 @@ from tffapps.engine.judging import judged
 from tffapps.engine.summing import LEAST_MEMBERS, Summing, summed
 from tffapps.engine.values import HERE, AtSite, Deferred
 from tffapps.errors import RunStopped
+from tffapps.federated import scaling
 from tffapps.federated import summed as sums
 from tffapps.federated.aggregation import SECURE_BOUND, Aggregation
 from tffapps.federated.judge import Judge
@@ -197,6 +198,8 @@ def _outcome(
             reports[name] = report
         else:
             left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
+            if report.get(scaling.COLUMN) and not report["examples"]:
+                left_out[name] = f"all its {report[scaling.COLUMN]:g} steps overflowed"
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
     mean = float(np.average(losses, weights=examples)) if reports and not withheld else float("nan")

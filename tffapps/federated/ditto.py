@@ -45,11 +45,11 @@ class Ditto(Method):
             loss, gradients = loss_and_gradients()
             return loss, [g + self.ditto_lambda * (v - w) for g, v, w in zip(gradients, variables, given)]
 
-        self.train(task, data, rule)
+        beside = self.train(task, data, rule)
         own = tuple(variable.read_value() for variable in weights)
         for variable, value in zip(weights, ends):
             variable.assign(value)
-        return done._replace(kept=own)
+        return done._replace(kept=own, overflowed=done.overflowed + beside.overflowed)
 
     def own_model(self, task: Task, weights: Sequence[np.ndarray], kept: Sequence[np.ndarray]) -> list[np.ndarray]:
         return list(kept)

@@ -73,15 +73,19 @@ class FedFA(Method):
         for room in (*rooms, weight):
             room.fill_with_zeros()
 
+        def single(x: tf.Tensor) -> tf.Tensor:
+            """Moments need the digits, whatever the layers compute in."""
+            return tf.cast(x, tf.float32)
+
         def forward(images: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
             self._follow(weight, 1.0)
-            x = first(images, training=True)
+            x = single(first(images, training=True))
             for stage, (rest, over_clients, average) in enumerate(zip(others, stages, averages)):
                 moments = moments_of(x)
                 for room, values in zip(average, moments):
                     self._follow(room, tf.reduce_mean(tf.stop_gradient(values), axis=0))
                 drawn = _folded(key, site.position, step, stage)
-                x = rest(self.sometimes_augmented(x, moments, over_clients, drawn), training=True)
+                x = single(rest(self.sometimes_augmented(x, moments, over_clients, drawn), training=True))
             return x
 
         done = self.train(task, data, forward=forward)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import tensorflow as tf
 from tffapps.errors import UserError
 from tffapps.federated import record_noise
 from tffapps.federated.optimizers import LocalOptimizer
+from tffapps.federated.scaling import LossScaling
 
 Tensors = list[tf.Tensor]
 # (statistics=True) -> (mean loss of the batch, gradients of the trainable variables), at the variables' present values;
@@ -59,6 +61,7 @@ class ClientResult(NamedTuple):
     kept: tuple[tf.Tensor, ...] = ()  # for its own next round (`Method.first_kept`)
     steps: Any = 0.0  # of its optimiser, a float32, where `train` counted them
     weight: Any = 0.0  # a float32 from 0 to 1, where the method has clients count by it (`Method.weighs_clients`)
+    overflowed: Any = 0.0  # steps that were skipped (`scaling`), a float32
 
 
 def train(
@@ -71,27 +74,34 @@ def train(
     *,
     forward: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
     private: Private | None = None,
+    scaling: LossScaling | None = None,
 ) -> ClientResult:
     """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero.
 
     `forward`, (images, number of the step from 0) -> outputs, takes the place of the model's own forward pass. With
-    `private`, gradients are clipped example by example and noised, and the loss is withheld: it is 0.
+    `private`, gradients are clipped example by example and noised, and the loss is withheld: it is 0. `scaling` is for
+    a model that computes in float16: a step that overflows is as if its batch had not been there.
     """
     if private is not None and forward is not None:
         raise UserError("--record-dp: not with a method that has a forward pass of its own; choose another method")
+    scaling = scaling or LossScaling.none()
     variables, others = model.trainable_variables, model.non_trainable_variables
     drawn = itertools.count()  # of a step's noises: a rule may ask for gradients more than once
     outputs_of = forward or (lambda images, _: model(images, training=True))
 
     @tf.function
-    def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        state = optimizer.start(variables)
+    def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, ...]:
+        state, scale = optimizer.start(variables), scaling.start()
         start = [variable.read_value() for variable in variables]
         examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
         for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
 
             def loss_and_gradients(
-                statistics: bool = True, images: Any = images, labels: Any = labels, number: Any = number
+                statistics: bool = True,
+                images: Any = images,
+                labels: Any = labels,
+                number: Any = number,
+                scale: Any = scale,
             ) -> tuple[tf.Tensor, Tensors]:
                 if private is not None:
                     place = tf.cast(number, tf.int32), next(drawn)
@@ -100,21 +110,24 @@ def train(
                 with tf.GradientTape() as tape:
                     mean = tf.reduce_mean(loss(labels, outputs_of(images, tf.cast(number, tf.int32))))
                     total = tf.add_n([mean, *model.losses]) if model.losses else mean
-                gradients = tape.gradient(total, variables)
+                    scaled = scaling.scaled(total, scale)
+                gradients = scaling.unscaled(tape.gradient(scaled, variables), scale)
                 for variable, value in zip(others, before):
                     variable.assign(value)
                 return mean, gradients
 
+            undo = scaling.kept(others)
             mean, gradients = rule(loss_and_gradients, variables, start)
-            state = optimizer.step(state, variables, gradients, cosine(number, steps))
-            number += 1.0
-            count = tf.cast(tf.shape(labels)[0], tf.float32)
+            step = functools.partial(optimizer.step, state, variables, gradients, cosine(number, steps))
+            state, scale, taken = scaling.step(step, state, gradients, scale, undo)
+            number += taken
+            count = taken * tf.cast(tf.shape(labels)[0], tf.float32)
             examples += count
-            loss_sum += count * mean
-        return examples, tf.math.divide_no_nan(loss_sum, examples), number
+            loss_sum += tf.math.multiply_no_nan(mean, count)
+        return examples, tf.math.divide_no_nan(loss_sum, examples), number, scaling.overflowed(scale)
 
-    examples, mean_loss, number = run(batches)
-    return ClientResult(examples, mean_loss, steps=number)
+    examples, mean_loss, number, overflowed = run(batches)
+    return ClientResult(examples, mean_loss, steps=number, overflowed=overflowed)
 
 
 def cosine(number: tf.Tensor, steps: tf.Tensor | None) -> tf.Tensor | float:

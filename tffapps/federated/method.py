@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tffapps.federated.local import ClientContext, ClientResult, GradientRule, LossAndGradients, Tensors
     from tffapps.federated.optimizers import LocalOptimizer
+    from tffapps.federated.scaling import LossScaling
     from tffapps.federated.task import Task
 
 
@@ -34,6 +35,7 @@ class Method:
     weighs_clients: ClassVar[bool] = False  # whether clients count by `ClientResult.weight`, not by their examples
     all_labelled: ClassVar[bool] = True  # whether the clients' images have labels, all of them
     counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
+    scales_loss: ClassVar[bool] = True  # whether it trains by `local.train`, as float16 needs
     # Aggregators that would make something else of it, and why: they are refused beside it.
     refused_aggregators: ClassVar[Mapping[str, str]] = {}
     # How many noised gradients of each batch all that leaves a client is made of, under `record_dp`. 0: it is made of
@@ -44,6 +46,9 @@ class Method:
     learning_rate: float = setting(0.01, "client learning rate", above=0)
     momentum: float = setting(0.0, "client momentum, for sgd", least=0, below=1)
     weight_decay: float = setting(0.0, "decoupled weight decay, for adamw", least=0)
+    loss_scale: float = setting(
+        0.0, "of --precision float16: the loss times this; 0: as large as goes well", least=0, in_key=CHANGED
+    )
     server_examples: float = setting(0.0, "weight of the server's own model in the average", least=0, flag=False)
     schedule: str = setting("constant", "learning rate along a local training", choices=SCHEDULES, flag=False)
     average_from: int = setting(0, "the result is the mean of the models from this round on", least=0, flag=False)
@@ -82,8 +87,15 @@ class Method:
         optimizer, rule, loss = self.client_optimizer(), rule or self.gradients, loss or task.loss
         private = local.Private(self.record_dp, self.record_clip, task.noise_seed) if self.record_dp else None
         return local.train(
-            task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward, private=private
-        )
+            task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward, private=private,
+            scaling=self.scaling(task),
+        )  # fmt: skip
+
+    def scaling(self, task: Task) -> LossScaling:
+        """What `local.train` is told of a model that computes in 16 bits."""
+        from tffapps.federated.scaling import LossScaling
+
+        return LossScaling.of(task.model, self.loss_scale)
 
     def scheduled(self, steps: Any) -> Any:
         """What `local.train` is told of the number of steps."""

@@ -75,8 +75,9 @@ class PseudoLabel(Method):
         batches = data.training.unbatch().filter(lambda image, row: trained[row]).batch(self.pseudo_batch)
         loss = self.loss(task, probabilities, data.prior)
         done = local.train(
-            model, batches, loss, self.client_optimizer(), self.gradients, self.scheduled(self._steps(trained, data))
-        )
+            model, batches, loss, self.client_optimizer(), self.gradients, self.scheduled(self._steps(trained, data)),
+            scaling=self.scaling(task),
+        )  # fmt: skip
 
         predicted = tf.argmax(predict(model, data.testing, count), axis=-1, output_type=tf.int32)
         known = tf.logical_and(seen, data.truth >= 0)

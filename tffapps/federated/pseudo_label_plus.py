@@ -109,7 +109,9 @@ class PseudoLabelPlus(PseudoLabel):
             return tf.gather(weights, labels) * task.loss(labels, outputs)
 
         steps = self.scheduled(data.steps)
-        local.train(task.model, data.batches, loss, self.client_optimizer(), self.gradients, steps)
+        local.train(
+            task.model, data.batches, loss, self.client_optimizer(), self.gradients, steps, scaling=self.scaling(task)
+        )
 
     def _weights(self, prior: tf.Tensor) -> tf.Tensor:
         """Of each class in the loss; their mean over the gold images is 1."""

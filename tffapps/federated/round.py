@@ -29,7 +29,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations, record_noise, summed
+from tffapps.federated import computations, record_noise, scaling, summed
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
@@ -87,7 +87,7 @@ class Round:
     @property
     def columns(self) -> tuple[str, ...]:
         """Of the reports."""
-        return (*REPORT_COLUMNS, *self.method.report_columns(self.task))
+        return _columns(self.task, self.method)
 
     @property
     def withholds_loss(self) -> bool:
@@ -190,6 +190,8 @@ def build_round(
         raise UserError(
             f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
         )
+    if not method.scales_loss and scaling.columns(task.model):
+        raise UserError(f"--precision float16: {method.name} does not scale its loss, which needs it; use bfloat16")
     aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
     sums = across_sites and summed.applies(aggregation)
     if sums:
@@ -251,7 +253,7 @@ def build_round(
         if update_mean is not None:
             number, mean = tff.federated_map(update_mean, (state.number, state.mean, weights))
             new_state = AveragingState(weights, optimizer, combined.state, memory, number, mean)
-        row = tf.TensorSpec([len(REPORT_COLUMNS) + len(method.report_columns(task))], tf.float32)
+        row = tf.TensorSpec([len(_columns(task, method))], tf.float32)
         result = collections.OrderedDict(
             state=tff.federated_zip(new_state),
             reports=gather(done.report, row),
@@ -265,6 +267,10 @@ def build_round(
         task=task, method=method, aggregation=aggregation, layout=layout, specs=specs, computation=next_round,
         first_state=first_state, summed=sums,
     )  # fmt: skip
+
+
+def _columns(task: Task, method: Method) -> tuple[str, ...]:
+    return (*REPORT_COLUMNS, *method.report_columns(task), *scaling.columns(task.model))
 
 
 def _state_type(

@@ -287,5 +287,6 @@ APP = App(
         of_flag("sides", "amp-norm", "the mean amplitudes that clients send for --sides amp-norm"),
     ),
     divides=True,
+    mixes=True,
     selects=(LAST, VALIDATION),
 )  # fmt: skip

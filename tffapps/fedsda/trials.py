@@ -70,7 +70,7 @@ def run(flags: Flags) -> None:
     separation = flags[SeparationSettings].of_patches()
     # What is here is read and measured before an engine is started; sites have looked at theirs.
     here = None if common.across_sites else Here(data.look(flags), separation, bool(common.splits))
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         placement = here or AtSites(engine, separation)
         placement.announce(folder)
         divided = splits.of(placement.pool, common)
@@ -138,7 +138,7 @@ class Classifiers:
         self._settings = study.flags[ClassifierSettings]
         network = Network(
             self._settings.model, self._settings.size, 3, self._settings.head, study.common.weights,
-            study.flags[CutSettings],
+            study.flags[CutSettings], study.common.precision,
         )  # fmt: skip
         self._classifier = Classifier(
             study, pool, network, batch=self._settings.batch, balance=study.flags[ClassBalance]

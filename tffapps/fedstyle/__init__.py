@@ -196,4 +196,5 @@ APP = App(
     server_has_data=True,
     networks=_networks,
     divides=True,
+    mixes=True,
 )

@@ -72,7 +72,7 @@ def run(flags: Flags) -> None:
     # What cannot be used is found before an engine is started; sites have looked at theirs.
     local = data.load(flags)
     here = None if common.across_sites else Here(local, flags)
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         placement: Placement = here or AtSites(local, flags, engine.sites)
         placement.pool.announce(folder)
         study = Study(APP, placement.flags, engine)
@@ -178,8 +178,9 @@ class Trials:
         if artists not in self._inputs:
             chosen = self._settings
             network = Network(
-                chosen.model, chosen.size, 3, chosen.head, self._study.common.weights, self._flags[CutSettings]
-            )
+                chosen.model, chosen.size, 3, chosen.head, self._study.common.weights, self._flags[CutSettings],
+                self._study.common.precision,
+            )  # fmt: skip
             self._inputs[artists] = Inputs(
                 network, classes=artists, formats=self._formats, cache=cache_folder() / "features", augmentations={},
                 **engine_options(self._study.engine),

@@ -48,7 +48,7 @@ def run(flags: Flags) -> None:
     common, folder = flags[Common], APP.folder(flags)
     # Files that cannot be used are found before an engine is started; sites look at theirs.
     here = None if common.across_sites else Here(flags)
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         placement = here or AtSites(engine, flags)
         common.check_clients(len(placement.clients))
         study = Study(APP, flags, engine)

@@ -232,6 +232,7 @@ APP = App(
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
     divides=True,
+    mixes=True,
     selects=(LAST, VALIDATION, OF_PAPER),
     stages=(of_flag("methods", "fnst", "the Gram matrices that clients of fnst send each other"),),
 )  # fmt: skip

@@ -75,7 +75,7 @@ def run(flags: Flags) -> None:
     attacks = flags[AttackSettings].attack
     # First: a missing file of weights is not found out last.
     styler = Styler(flags[GramSettings], flags[TransferSettings]) if attacks or "fnst" in common.methods else None
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         pool = local or data.of_sites(engine.sites)
         pool.announce(folder)
         divided = splits.of(pool, common)
@@ -128,8 +128,9 @@ class Trials:
         self._study, self._flags, self._pool, self._exchange = study, study.flags, pool, exchange
         self._settings = settings = study.flags[FnstSettings]
         network = Network(
-            settings.model, settings.size, 3, settings.head, study.common.weights, study.flags[CutSettings]
-        )
+            settings.model, settings.size, 3, settings.head, study.common.weights, study.flags[CutSettings],
+            study.common.precision,
+        )  # fmt: skip
         self._classifier = Classifier(
             study, pool, network, batch=settings.batch, made=True, balance=study.flags[ClassBalance]
         )

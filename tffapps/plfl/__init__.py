@@ -208,4 +208,5 @@ APP = App(
         of_flag("methods", "fssfl", "the counts of confident images that clients of fssfl report", (SECURE,)),
     ),
     divides=True,
+    mixes=True,
 )  # fmt: skip

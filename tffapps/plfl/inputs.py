@@ -19,7 +19,10 @@ AUGMENTATIONS: dict[str, Augmentation] = {"affine": augment.affine, "weak": augm
 def network_of(name: str, flags: Flags) -> Network:
     """One of --models, as the flags describe it."""
     chosen = flags[PlflNetwork]
-    return Network(name, chosen.size, chosen.channels, chosen.head, flags[Common].weights, flags[CutSettings])
+    common = flags[Common]
+    return Network(
+        name, chosen.size, chosen.channels, chosen.head, common.weights, flags[CutSettings], common.precision
+    )
 
 
 def inputs_of(network: Network, flags: Flags, classes: int, formats: tuple[str, ...], whole: bool = False) -> Inputs:

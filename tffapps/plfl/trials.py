@@ -64,7 +64,7 @@ def run(flags: Flags) -> None:
         common.check_clients(len(oai.CLIENTS))
     placement = placed(flags)
     records, weights = list[Record](), list[str]()
-    with open_engine(common.engine, common.certificates()) as engine:
+    with open_engine(common.engine, common.certificates(), common.devices) as engine:
         pool = placement.pool(engine.sites)
         pool.announce(folder)
         common.check_clients(len(division.clients(pool)))
