@@ -16,8 +16,10 @@ import tensorflow_federated as tff
 from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
+from tffapps.engine.client_work import Input
 from tffapps.engine.context import EngineContext
 from tffapps.engine.graph_function import GraphFunction
+from tffapps.engine.one_call import OneCall
 from tffapps.engine.plan import Plan, Step, argument
 from tffapps.engine.values import AtClients, Spill, Struct, any_deferred, egest, flatten, ingest, pack
 
@@ -43,6 +45,7 @@ class InProcessContext(EngineContext):
         self._plans: dict[int, tuple[tff.Computation, Plan]] = {}
         self._graphs: dict[bytes, GraphFunction] = {}
         self._functions: dict[int, tuple[_f.CompiledComputation, GraphFunction]] = {}
+        self._calls: dict[tuple[int, int], tuple[Plan, OneCall | None]] = {}
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         plan = self._plan(comp)
@@ -65,6 +68,16 @@ class InProcessContext(EngineContext):
         if id(comp) not in self._plans:
             self._plans[id(comp)] = (comp, Plan(lowering.to_call_dominant(comp)))
         return self._plans[id(comp)][1]
+
+    def one_call(self, plan: Plan, number: int, run: Run) -> OneCall | None:
+        """A client's part of a pass; None if it cannot be one function. Traced once, with the help of any run."""
+        key = (id(plan), number)
+        if key not in self._calls:
+            try:
+                self._calls[key] = plan, OneCall(plan, number, run.function)
+            except NotImplementedError:
+                self._calls[key] = plan, None
+        return self._calls[key][1]
 
     def graph_function(self, block: _f.CompiledComputation) -> GraphFunction:
         if id(block) not in self._functions:
@@ -91,6 +104,7 @@ class Run:
             self._known[plan.parameter_name] = parameter
         self._kept: dict[str, list[Any]] = {step.name: [] for step in plan.steps if step.keep}
         self._same_for_all: dict[str, Any] = {}
+        self._inputs_for_all: dict[tuple[int, int], list[tf.Tensor]] = {}
 
     def result(self) -> Any:
         for number in range(self._plan.passes):
@@ -116,16 +130,33 @@ class Run:
         """Does the work of every client in a pass, one after the other."""
         for client in range(self._clients):
             try:
-                self._fold_client(client, folds, kept)
+                self._fold_client(number, client, folds, kept)
             except Exception as error:
                 raise ClientError(client, error) from error
 
-    def _fold_client(self, client: int, folds: list[Fold], kept: list[str]) -> None:
-        values = ClientValues(self, client)
-        for fold in folds:
-            fold.add(values.evaluate(fold.value))
+    def _fold_client(self, number: int, client: int, folds: list[Fold], kept: list[str]) -> None:
+        values, call = ClientValues(self, client), self._context.one_call(self._plan, number, self)
+        if call is None:
+            for fold in folds:
+                fold.add(values.evaluate(fold.value))
+            for name in kept:
+                self._keep(name, values[name])
+            return
+        inputs = [self._input(number, place, each, values) for place, each in enumerate(call.inputs)]
+        totals, of_client = call(inputs, [fold.total for fold in folds])
+        for fold, total in zip(folds, totals):
+            fold.total = total
         for name in kept:
-            self._keep(name, values[name])
+            self._keep(name, of_client[name])
+
+    def _input(self, number: int, place: int, each: Input, values: ClientValues) -> list[tf.Tensor]:
+        """The tensors of one of a call's inputs; those that are the same for all are made once."""
+        key = (number, place)
+        if not each.same_for_all:
+            return list(flatten(values.evaluate(each.block)))
+        if key not in self._inputs_for_all:
+            self._inputs_for_all[key] = list(flatten(values.evaluate(each.block)))
+        return self._inputs_for_all[key]
 
     def _keep(self, name: str, value: Any) -> None:
         if self._spill is not None:
@@ -162,6 +193,10 @@ class Run:
                 self._same_for_all[step.name] = function(values.evaluate(argument(call, 1)))
             return self._same_for_all[step.name]
         raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
+
+    def function(self, block: _f.ComputationBuildingBlock) -> Callable[[Any], Any]:
+        """What a block stands for in which no name is free."""
+        return self._evaluate(block, _Scope({}.__getitem__))
 
     def server_value(self, block: _f.ComputationBuildingBlock) -> Any:
         return self._evaluate(block, _Scope(self._at_server))
@@ -266,12 +301,12 @@ class Fold:
     def __init__(self, run: Run, step: Step) -> None:
         self.name = step.name
         self.value = argument(step.call, 0)
-        self._total = run.server_value(argument(step.call, 1))
+        self.total = run.server_value(argument(step.call, 1))
         self._accumulate = run.server_value(argument(step.call, 2))
         self._report = run.server_value(argument(step.call, 4))  # 3 merges partial totals: there is just one
 
     def add(self, value: Any) -> None:
-        self._total = self._accumulate(Struct([(None, self._total), (None, value)]))
+        self.total = self._accumulate(Struct([(None, self.total), (None, value)]))
 
     def report(self) -> Any:
-        return self._report(self._total)
+        return self._report(self.total)
