@@ -57,6 +57,11 @@ def attach(
     return dataset
 
 
+def of(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Its examples read now, if it offers that; else itself."""
+    return dataset.at_once() if hasattr(dataset, "at_once") else dataset
+
+
 class _Traced:
     """An example's function, hashed and compared by its key."""
 
