@@ -24,8 +24,12 @@ def content(dataset):
 
 def same(first, second):
     """Whether they have the same batches; there must be some."""
-    pairs = list(zip(content(first), content(second), strict=True))
-    return bool(pairs) and all(np.array_equal(a, b) for pair in pairs for a, b in zip(*pair, strict=True))
+    pairs = list(zip(content(first), content(second)))
+    return (
+        bool(pairs)
+        and len(content(first)) == len(content(second))
+        and all(np.array_equal(a, b) for pair in pairs for a, b in zip(*pair, strict=True))
+    )
 
 
 @pytest.mark.parametrize(

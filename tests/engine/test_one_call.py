@@ -22,7 +22,12 @@ def model():
     layers = tf.keras.layers
     tf.keras.utils.set_random_seed(0)
     return tf.keras.Sequential(
-        [layers.Input((3,)), layers.Dense(4, activation="tanh"), layers.BatchNormalization(), layers.Dense(2, "softmax")]
+        [
+            layers.Input((3,)),
+            layers.Dense(4, activation="tanh"),
+            layers.BatchNormalization(),
+            layers.Dense(2, "softmax"),
+        ]
     )
 
 

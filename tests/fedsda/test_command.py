@@ -20,7 +20,7 @@ from tests.contract import *  # noqa: F403
 from tests.evaluation import made
 from tests.faults.killing import killed
 from tests.test_commands import environment
-from tffapps import cli
+from tffapps import cli, study
 from tffapps.fedsda import APP, METHODS, SIDES
 
 SMOKE = ["--profile", "smoke"]

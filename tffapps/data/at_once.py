@@ -8,12 +8,14 @@ reads a whole epoch, and what is handed on is a pipeline of nothing but slices.
 client's work in this process calls it in the client's turn. To all others they are datasets like any.
 """
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from tffapps.data import order
 
@@ -80,10 +82,25 @@ def _read(
 ) -> tf.data.Dataset:
     read = _epoch(traced, shuffle, arguments[1].dtype, _row_specs(dataset))
     try:
-        parts = [read(*arguments, tf.constant(epoch, tf.int64)) for epoch in range(epochs)]
+        with _as_written():
+            parts = [read(*arguments, tf.constant(epoch, tf.int64)) for epoch in range(epochs)]
     except tf.errors.OpError:
         return dataset  # it leaves out files that cannot be read, or says what is wrong
     return functools.reduce(lambda first, second: first.concatenate(second), parts)
+
+
+@contextlib.contextmanager
+def _as_written() -> Iterator[None]:
+    """Calls functions as pipelines do. Rewritten, x / 255 would be x · (1 / 255), and other numbers in the last bit."""
+    runtime = context.context()
+    before = runtime.function_call_options  # this thread's
+    plainly = tf.compat.v1.ConfigProto.FromString(before.config_proto_serialized)
+    plainly.graph_options.rewrite_options.disable_meta_optimizer = True
+    runtime.function_call_options = context.FunctionCallOptions(config_proto=plainly)
+    try:
+        yield
+    finally:
+        runtime.function_call_options = before
 
 
 def _row_specs(dataset: tf.data.Dataset) -> tuple[tf.TensorSpec, ...]:
