@@ -2,10 +2,10 @@
 
     python benchmarks/clients.py [--passes 2] [--results results]
 
-`files` reads every image in every round, `held` has decoded them before (what the systems do below a budget), `fit` is one
-epoch over the same files in batches of the same size. Every contender runs in a process of its own (so peak memory is
-its own), one after the other, the whole list `--passes` times; the best round of each counts. Prints a table; with
-`--results` it is written to benchmarks/clients.csv there as well. The last row but `fit`'s is two clients with as
+`files` reads every image in every round, `held` has decoded them before (what the systems do below a budget), `fit` is
+one epoch over the same files in batches of the same size. Every contender runs in a process of its own (so peak memory
+is its own), one after the other, the whole list `--passes` times; the best round of each counts. Prints a table; with
+`--results` it is written to benchmarks/clients.csv there as well. The last row is two clients with as
 many images in all as the thousand: memory must not depend on how many clients they are.
 """
 

@@ -24,12 +24,9 @@ def content(dataset):
 
 def same(first, second):
     """Whether they have the same batches; there must be some."""
-    pairs = list(zip(content(first), content(second)))
-    return (
-        bool(pairs)
-        and len(content(first)) == len(content(second))
-        and all(np.array_equal(a, b) for pair in pairs for a, b in zip(*pair, strict=True))
-    )
+    one, other = content(first), content(second)
+    arrays = [pair for batch, twin in zip(one, other) for pair in zip(batch, twin, strict=True)]
+    return bool(arrays) and len(one) == len(other) and all(np.array_equal(*pair) for pair in arrays)
 
 
 @pytest.mark.parametrize(
