@@ -196,7 +196,8 @@ class Run:
 
     def function(self, block: _f.ComputationBuildingBlock) -> Callable[[Any], Any]:
         """What a block stands for in which no name is free."""
-        return self._evaluate(block, _Scope({}.__getitem__))
+        nothing: dict[str, Any] = {}
+        return self._evaluate(block, _Scope(nothing.__getitem__))
 
     def server_value(self, block: _f.ComputationBuildingBlock) -> Any:
         return self._evaluate(block, _Scope(self._at_server))
