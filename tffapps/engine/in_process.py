@@ -104,7 +104,7 @@ class Run:
             self._known[plan.parameter_name] = parameter
         self._kept: dict[str, list[Any]] = {step.name: [] for step in plan.steps if step.keep}
         self._same_for_all: dict[str, Any] = {}
-        self._inputs_for_all: dict[tuple[int, int], list[tf.Tensor]] = {}
+        self._given_to_all: dict[tuple[int, int], Any] = {}
 
     def result(self) -> Any:
         for number in range(self._plan.passes):
@@ -142,21 +142,21 @@ class Run:
             for name in kept:
                 self._keep(name, values[name])
             return
-        inputs = [self._input(number, place, each, values) for place, each in enumerate(call.inputs)]
-        totals, of_client = call(inputs, [fold.total for fold in folds])
+        # Alive until the call is done: functions of a pipeline go with the object that made them, not with its tensor.
+        given = [self._given(number, place, each, values) for place, each in enumerate(call.inputs)]
+        totals, of_client = call([list(flatten(value)) for value in given], [fold.total for fold in folds])
         for fold, total in zip(folds, totals):
             fold.total = total
         for name in kept:
             self._keep(name, of_client[name])
 
-    def _input(self, number: int, place: int, each: Input, values: ClientValues) -> list[tf.Tensor]:
-        """The tensors of one of a call's inputs; those that are the same for all are made once."""
-        key = (number, place)
+    def _given(self, number: int, place: int, each: Input, values: ClientValues) -> Any:
+        """One of a call's inputs; those that are the same for all are made once."""
         if not each.same_for_all:
-            return list(flatten(values.evaluate(each.block)))
-        if key not in self._inputs_for_all:
-            self._inputs_for_all[key] = list(flatten(values.evaluate(each.block)))
-        return self._inputs_for_all[key]
+            return values.evaluate(each.block)
+        if (number, place) not in self._given_to_all:
+            self._given_to_all[number, place] = values.evaluate(each.block)
+        return self._given_to_all[number, place]
 
     def _keep(self, name: str, value: Any) -> None:
         if self._spill is not None:
