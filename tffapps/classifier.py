@@ -111,7 +111,11 @@ class Classifier:
         of_all = np.sum(list(counts.values()), axis=0)
         return [
             Client(
-                name, functools.partial(self._training, rows, (counts[name], of_all), epochs, seed, position),
+                name,
+                functools.partial(
+                    self._training, list(rows.path), self._pool.codes(rows), (counts[name], of_all), epochs, seed,
+                    position,
+                ),
                 examples=epochs * len(rows), passes=self._passes(rows, epochs),
             )
             for position, (name, rows) in enumerate(training.items(), first)
@@ -125,15 +129,15 @@ class Classifier:
         return np.bincount(self._pool.codes(rows), minlength=len(self._pool.classes))
 
     def _training(
-        self, rows: pd.DataFrame, counts: tuple[np.ndarray, np.ndarray], epochs: int, seed: int, position: int,
-        number: int,
+        self, paths: list[str], codes: np.ndarray, counts: tuple[np.ndarray, np.ndarray], epochs: int, seed: int,
+        position: int, number: int,
     ) -> Any:  # fmt: skip
         """What the client at a position trains on in a round; `counts` by class, its own and those of all clients."""
         drawn = stream(seed, number, position)
         if self._balance.sampling == "balanced":
-            places = drawn_equally(self._pool.codes(rows), epochs * len(rows), drawn)
-            rows, epochs = rows.iloc[places], 1
-        batches = self.batches(rows, TRAINING, epochs=epochs, seed=drawn)
+            places = drawn_equally(codes, epochs * len(paths), drawn)
+            paths, codes, epochs = [paths[place] for place in places], codes[places], 1
+        batches = self.inputs.batches(paths, codes, TRAINING, batch=self._batch, epochs=epochs, seed=drawn)
         if not self._balance.counts_needed:
             return batches
         return WithClassCounts(batches, tf.constant(self._balance.counts_for(*counts)))

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from models import own, weights
 from models.assembled import assemble
-from tffapps.data import features, images, pipeline
+from tffapps.data import at_once, features, images, pipeline
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation import classification
@@ -36,7 +36,16 @@ from tffapps.use.steps import Step
 Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> image
 PLAIN, TRAINING = "plain", "training"
 _LOOKED_AT = 32  # images a batch, for a bundle
-_HELD = 2**26  # bytes of decoded images that are held at most; a larger client's are read from their files
+_HELD = 64  # MB of decoded images that are held at most; a larger client's are read from their files
+HELD_VARIABLE = "TFFAPPS_HELD_MB"  # another number of them
+
+
+def held_bytes() -> int:
+    """Room for decoded images and features in memory."""
+    given = os.environ.get(HELD_VARIABLE, str(_HELD))
+    if not given.isdecimal():
+        raise UserError(f"{HELD_VARIABLE}={given}: not a number of megabytes; give one such as {_HELD}, or 0")
+    return int(given) * 2**20
 
 
 def engine_options(engine: Engine) -> dict[str, Any]:
@@ -44,7 +53,7 @@ def engine_options(engine: Engine) -> dict[str, Any]:
 
     A worker reads files itself, and of images at sites nothing is here.
     """
-    return {"held_bytes": _HELD if engine.name == "in-process" else 0, "whole": bool(engine.sites)}
+    return {"held_bytes": held_bytes() if engine.name == "in-process" else 0, "whole": bool(engine.sites)}
 
 
 class Inputs:
@@ -192,7 +201,7 @@ class Inputs:
         images_of = pipeline.of_files(paths, labels, self._image_reader, batch=batch, shuffle=False)
         if not self.on_features:
             return images_of
-        most = _HELD // (4 * math.prod(self.model.input_shape[1:]))
+        most = held_bytes() // (4 * math.prod(self.model.input_shape[1:]))
         keys = [(self._base_name, path) for path in paths]
         if len(keys) > most:  # worked out as they are asked for
             return images_of.map(lambda pixels, codes: (self._base(pixels), codes))
@@ -221,12 +230,13 @@ class Inputs:
         if not paths or len(wanted) > most:
             return False
         missing = [path for path in wanted if path not in self._held]
-        others = [path for path in self._held if path not in wanted]  # the oldest first
-        for path in others[: max(0, len(self._held) + len(missing) - most)]:
-            del self._held[path]
+        if len(self._held) + len(missing) > most:
+            others = [path for path in self._held if path not in wanted]  # the oldest first
+            for path in others[: len(self._held) + len(missing) - most]:
+                del self._held[path]
         if missing:
             arrays = pipeline.of_files(missing, np.arange(len(missing)), read, batch=64, shuffle=False)
-            for values, numbers in arrays.as_numpy_iterator():
+            for values, numbers in at_once.of(arrays).as_numpy_iterator():
                 self._held.update({missing[number]: value for value, number in zip(values, numbers)})
         return all(path in self._held for path in wanted)  # one that cannot be read any more is left to the pipeline
 

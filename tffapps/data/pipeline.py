@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from tffapps.data import images
+from tffapps.data import at_once, images, order
 
 Augment = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, stateless seed int32[2]) -> image
 
@@ -35,9 +35,6 @@ class Reader(Hashable, Protocol):
         """Whether a file that cannot be read is an error; else it is left out."""
 
     def __call__(self, path: tf.Tensor) -> tf.Tensor: ...
-
-
-_ORDER, _AUGMENT = 0, 1  # two streams of random numbers from one seed
 
 
 def batches(
@@ -81,10 +78,13 @@ def of_files(
     TensorFlow function; it is given a seed of its own for each file and epoch. Pass the same function each time, not a
     new lambda, or it is traced again.
     """
-    build = _over_files(read, shuffle, augment, epochs > 1, read_label)
+    example, build = _over_files(read, shuffle, augment, epochs > 1, read_label)
     known = _int_labels(labels, len(paths)) if read_label is None else _names(labels, len(paths))
-    order_seed, augment_seed = (_stream(seed, number) for number in (_ORDER, _AUGMENT))
-    return build(_names(paths, len(paths)), known, order_seed, augment_seed, *_counts(epochs, batch))
+    seeds = (order.stream(seed, number) for number in (order.ORDER, order.AUGMENT))
+    # As tensors, or every new value would be a new trace.
+    arguments = [_names(paths, len(paths)), known, *seeds, tf.constant(batch, tf.int64)]
+    dataset = build(*arguments, tf.constant(epochs, tf.int64))
+    return at_once.attach(dataset, (read, augment, read_label), example, shuffle, arguments, epochs)
 
 
 def from_arrays(
@@ -98,20 +98,30 @@ def from_arrays(
 ) -> tf.data.Dataset:
     """The same rows in the same order from an array of small images or features held in memory."""
     values = tf.constant(features)
-    build = _over_arrays(values.dtype, tuple(values.shape[1:]), shuffle, epochs > 1)
-    return build(values, _int_labels(labels, len(features)), _stream(seed, _ORDER), *_counts(epochs, batch))
+    kind = values.dtype, tuple(values.shape[1:]), shuffle
+    arguments = (
+        values,
+        _int_labels(labels, len(features)),
+        order.stream(seed, order.ORDER),
+        tf.constant(batch, tf.int64),
+    )
+    if epochs and epochs * values.dtype.size * values.shape.num_elements() <= at_once.MOST_BYTES:
+        one_epoch = _epoch_of_arrays(*kind)
+        parts = [one_epoch(*arguments, tf.constant(epoch, tf.int64)) for epoch in range(epochs)]
+        return functools.reduce(lambda first, second: first.concatenate(second), parts)
+    return _over_arrays(*kind, epochs > 1)(*arguments, tf.constant(epochs, tf.int64))
 
 
 def of_table(
     table: tf.data.Dataset, *, batch: int, epochs: int = 1, seed: int = 0, shuffle: bool = True
 ) -> tf.data.Dataset:
     """The rows, without labels, in the order of `from_arrays`, of an array that is made where the pipeline runs."""
-    order_seed = _stream(seed, _ORDER)
+    order_seed = order.stream(seed, order.ORDER)
 
     def rows(values: tf.Tensor) -> tf.data.Dataset:
         def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
-            order = tf.data.Dataset.from_tensor_slices(_order(values, order_seed, epoch, shuffle))
-            return order.batch(batch).map(lambda places: tf.gather(values, places))
+            places = tf.data.Dataset.from_tensor_slices(order.of_rows(values, order_seed, epoch, shuffle))
+            return places.batch(batch).map(lambda places: tf.gather(values, places))
 
         return tf.data.Dataset.range(epochs).flat_map(one_epoch)
 
@@ -126,24 +136,39 @@ def element_spec(size: tuple[int, int], channels: int) -> tuple[tf.TensorSpec, t
 @functools.cache
 def _over_files(
     read: Reader, shuffle: bool, augment: Augment | None, several: bool, read_label: Reader | None
-) -> Callable[..., tf.data.Dataset]:
-    seed_spec, number_spec = tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int64)
+) -> tuple[at_once.Example, Callable[..., tf.data.Dataset]]:
+    """What makes an example of a row, and what makes a pipeline of them."""
     columns = [tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.string if read_label else tf.int32)]
 
-    @_traced_once([*columns, seed_spec, seed_spec, number_spec, number_spec])
-    def build(files, labels, order_seed, augment_seed, epochs, batch):
+    def example(files, labels, epoch_seed, index):
+        content = read(files[index])
+        if augment is not None:
+            content = tf.ensure_shape(augment(content, order.fold(epoch_seed, index)), read.shape)
+        return content, read_label(labels[index]) if read_label else labels[index]
+
+    @order.traced_once([*columns, order.SEED, order.SEED, order.NUMBER, order.NUMBER])
+    def build(files, labels, order_seed, augment_seed, batch, epochs):
         def one_epoch(epoch):
-            epoch_seed = _fold(augment_seed, epoch)
-
-            def example(index):
-                content = read(files[index])
-                if augment is not None:
-                    content = tf.ensure_shape(augment(content, _fold(epoch_seed, index)), read.shape)
-                return content, read_label(labels[index]) if read_label else labels[index]
-
-            order = tf.data.Dataset.from_tensor_slices(_order(files, order_seed, epoch, shuffle))
-            examples = order.map(example, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+            one = functools.partial(example, files, labels, order.fold(augment_seed, epoch))
+            rows = tf.data.Dataset.from_tensor_slices(order.of_rows(files, order_seed, epoch, shuffle))
+            examples = rows.map(one, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
             return (examples if read.required else examples.ignore_errors()).batch(batch)
+
+        return _repeated(one_epoch, epochs, several)
+
+    return example, build
+
+
+@functools.cache
+def _over_arrays(
+    dtype: tf.DType, shape: tuple[int, ...], shuffle: bool, several: bool
+) -> Callable[..., tf.data.Dataset]:
+    @order.traced_once(_arrays_signature(dtype, shape))
+    def build(values, labels, order_seed, batch, epochs):
+        def one_epoch(epoch):
+            rows = tf.data.Dataset.from_tensor_slices(order.of_rows(values, order_seed, epoch, shuffle))
+            # Batched before it is looked up: one step for each batch and not for each row.
+            return rows.batch(batch).map(lambda rows: (tf.gather(values, rows), tf.gather(labels, rows)))
 
         return _repeated(one_epoch, epochs, several)
 
@@ -151,22 +176,20 @@ def _over_files(
 
 
 @functools.cache
-def _over_arrays(
-    dtype: tf.DType, shape: tuple[int, ...], shuffle: bool, several: bool
-) -> Callable[..., tf.data.Dataset]:
-    seed_spec, number_spec = tf.TensorSpec((2,), tf.int32), tf.TensorSpec((), tf.int64)
-    columns = [tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), tf.int32)]
+def _epoch_of_arrays(dtype: tf.DType, shape: tuple[int, ...], shuffle: bool) -> Callable[..., tf.data.Dataset]:
+    """The same for few rows and one of the epochs: it starts in a third of the time."""
 
-    @_traced_once([*columns, seed_spec, number_spec, number_spec])
-    def build(values, labels, order_seed, epochs, batch):
-        def one_epoch(epoch):
-            order = tf.data.Dataset.from_tensor_slices(_order(values, order_seed, epoch, shuffle))
-            # Batched before it is looked up: one step for each batch and not for each row.
-            return order.batch(batch).map(lambda rows: (tf.gather(values, rows), tf.gather(labels, rows)))
-
-        return _repeated(one_epoch, epochs, several)
+    @order.traced_once(_arrays_signature(dtype, shape))
+    def build(values, labels, order_seed, batch, epoch):
+        rows = order.of_rows(values, order_seed, epoch, shuffle)
+        return at_once.sliced((tf.gather(values, rows), tf.gather(labels, rows)), batch)
 
     return build
+
+
+def _arrays_signature(dtype: tf.DType, shape: tuple[int, ...]) -> list[tf.TensorSpec]:
+    columns = [tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), tf.int32)]
+    return [*columns, order.SEED, order.NUMBER, order.NUMBER]
 
 
 def _repeated(one_epoch: Callable[[tf.Tensor], tf.data.Dataset], epochs: tf.Tensor, several: bool) -> tf.data.Dataset:
@@ -178,32 +201,6 @@ def _repeated(one_epoch: Callable[[tf.Tensor], tf.data.Dataset], epochs: tf.Tens
     options.experimental_optimization.apply_default_optimizations = False
     options.autotune.enabled = False
     return dataset.prefetch(2).with_options(options)
-
-
-def _traced_once(signature: list[tf.TensorSpec]) -> Callable[..., Any]:
-    return tf.function(input_signature=signature, autograph=False)
-
-
-def _order(rows: tf.Tensor, seed: tf.Tensor, epoch: tf.Tensor, shuffle: bool) -> tf.Tensor:
-    order = tf.range(tf.shape(rows, tf.int64)[0])
-    if not shuffle:
-        return order
-    # index_shuffle would need no memory, but its four rounds make some orders much likelier than others.
-    return tf.random.experimental.stateless_shuffle(order, _fold(seed, epoch), alg="philox")
-
-
-def _fold(seed: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    return tf.random.experimental.stateless_fold_in(seed, tf.cast(number, tf.int32), alg="philox")
-
-
-def _stream(seed: int, number: int) -> tf.Tensor:
-    """A stateless seed; neighbouring run seeds give unrelated ones."""
-    return tf.constant(np.random.SeedSequence([seed, number]).generate_state(2).astype(np.int32))
-
-
-def _counts(epochs: int, batch: int) -> tuple[tf.Tensor, tf.Tensor]:
-    # As tensors, or every new value would be a new trace.
-    return tf.constant(epochs, tf.int64), tf.constant(batch, tf.int64)
 
 
 def _names(paths: Sequence[str] | Any, rows: int) -> tf.Tensor:

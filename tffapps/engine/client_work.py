@@ -10,6 +10,7 @@ unless the work is `raw`: then only what needs the client's own data is, and the
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +37,7 @@ class Input:
 
 
 class ClientWork:
-    """`computation` takes the `inputs` and returns one value for each of `outputs`, in a struct."""
+    """`body` takes the `inputs` and returns, in a struct, one value for each output."""
 
     def __init__(self, steps: Sequence[Step], pass_number: int, raw: bool = False) -> None:
         """`steps` are those of the whole plan."""
@@ -57,8 +58,13 @@ class ClientWork:
         # References to the parameter could not know its type before all inputs were known.
         parameter = _f.Reference(_PARAMETER, self.type.parameter)
         taken = [(_input_name(index), _f.Selection(parameter, index=index)) for index in range(len(self.inputs))]
-        body = _f.Block([*taken, *self._locals.items()], result)
-        self.computation = lowering.to_remote(_f.Lambda(_PARAMETER, self.type.parameter, body))
+        block = _f.Block([*taken, *self._locals.items()], result)
+        self.body = _f.Lambda(_PARAMETER, self.type.parameter, block)
+
+    @functools.cached_property
+    def computation(self) -> Any:
+        """The body for a worker."""
+        return lowering.to_remote(self.body)
 
     def folded(self, name: str, answer: Any) -> Any:
         """Of an answer, what an aggregation folds."""
@@ -152,7 +158,7 @@ class ClientWork:
             raise NotImplementedError(f"sites do not know TFF's intrinsic {uri}")
         maps = uri == _f.FEDERATED_MAP.uri
         function = argument(step.call, 0) if maps else step.call.argument
-        _check_closed(function)
+        check_closed(function)
         return _f.Call(function, self._unplaced(argument(step.call, 1)) if maps else None)
 
     def _input(self, block: _f.ComputationBuildingBlock, same_for_all: bool) -> _f.ComputationBuildingBlock:
@@ -185,18 +191,18 @@ def _input_name(index: int) -> str:
     return f"{_PARAMETER}_{index}"
 
 
-def _check_closed(block: _f.ComputationBuildingBlock, bound: frozenset[str] = frozenset()) -> None:
+def check_closed(block: _f.ComputationBuildingBlock, bound: frozenset[str] = frozenset()) -> None:
     """Refuses a function that uses values from around it: they are not sent with it."""
     if isinstance(block, _f.Reference):
         if block.name not in bound:
             raise NotImplementedError(f"sites cannot be sent a function that uses {block.name} from around it")
     elif isinstance(block, _f.Lambda):
-        _check_closed(block.result, bound | {block.parameter_name} if block.parameter_name else bound)
+        check_closed(block.result, bound | {block.parameter_name} if block.parameter_name else bound)
     elif isinstance(block, _f.Block):
         for name, value in block.locals:
-            _check_closed(value, bound)
+            check_closed(value, bound)
             bound = bound | {name}
-        _check_closed(block.result, bound)
+        check_closed(block.result, bound)
     else:
         for child in block.children():
-            _check_closed(child, bound)
+            check_closed(child, bound)

@@ -19,9 +19,11 @@ import tensorflow_federated as tff
 from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
+from tffapps.engine.client_work import Input
 from tffapps.engine.context import EngineContext
 from tffapps.engine.devices import Pool
 from tffapps.engine.graph_function import GraphFunction
+from tffapps.engine.one_call import OneCall
 from tffapps.engine.plan import Plan, Step, argument
 from tffapps.engine.values import AtClients, Spill, Struct, any_deferred, egest, flatten, ingest, pack
 
@@ -50,6 +52,7 @@ class InProcessContext(EngineContext):
         # By the device's number too: each has graphs, and so variables, of its own.
         self._graphs: dict[tuple[int | None, bytes], GraphFunction] = {}
         self._functions: dict[tuple[int | None, int], tuple[_f.CompiledComputation, GraphFunction]] = {}
+        self._calls: dict[tuple[int, int], tuple[Plan, OneCall | None]] = {}
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         plan = self._plan(comp)
@@ -73,6 +76,16 @@ class InProcessContext(EngineContext):
             self._plans[id(comp)] = (comp, Plan(lowering.to_call_dominant(comp)))
         return self._plans[id(comp)][1]
 
+    def one_call(self, plan: Plan, number: int, run: Run) -> OneCall | None:
+        """A client's part of a pass; None if it cannot be one function. Traced once, with the help of any run."""
+        key = (id(plan), number)
+        if key not in self._calls:
+            try:
+                self._calls[key] = plan, OneCall(plan, number, run.function)
+            except NotImplementedError:
+                self._calls[key] = plan, None
+        return self._calls[key][1]
+
     def graph_function(self, block: _f.CompiledComputation) -> GraphFunction:
         place = self._pool.place if self._pool else None
         key = (place, id(block))
@@ -83,11 +96,15 @@ class InProcessContext(EngineContext):
             self._functions[key] = (block, self._graphs[content])
         return self._functions[key][1]
 
+    @property
+    def several(self) -> bool:
+        """Whether clients run side by side, on several devices."""
+        return self._pool is not None
+
     def in_order(self, work: Callable[[int], Any], clients: int) -> Generator[Any, None, None]:
-        """What the work of each client comes to, in their order, on one device or on several."""
+        """What the work of each client comes to, in their order, on several devices."""
         pool = self._pool
-        if pool is None:
-            return (work(client) for client in range(clients))
+        assert pool is not None
         return pool.in_order(lambda client: pool.at_home(work(client)), clients)
 
     def close(self) -> None:
@@ -112,6 +129,7 @@ class Run:
         self._kept: dict[str, list[Any]] = {step.name: [] for step in plan.steps if step.keep}
         self._same_for_all: dict[str, Any] = {}
         self._working_out = threading.RLock()  # what is the same for all is worked out once, whoever asks first
+        self._given_to_all: dict[tuple[int, int], Any] = {}
 
     def result(self) -> Any:
         for number in range(self._plan.passes):
@@ -135,16 +153,26 @@ class Run:
 
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
         """Does the work of every client in a pass; results are folded one after the other."""
+        if self._context.several:
+            return self._fold_side_by_side(folds, kept)
+        for client in range(self._clients):
+            try:
+                self._fold_client(number, client, folds, kept)
+            except Exception as error:
+                raise ClientError(client, error) from error
+
+    def _fold_side_by_side(self, folds: list[Fold], kept: list[str]) -> None:
         done = self._context.in_order(lambda client: self._work(client, folds, kept), self._clients)
         with contextlib.closing(done):
             for client in range(self._clients):
                 try:
-                    self._fold(next(done), folds, kept)
+                    parts = iter(next(done))
+                    for fold in folds:
+                        fold.add(next(parts))
+                    for name in kept:
+                        self._keep(name, next(parts))
                 except Exception as error:
                     raise ClientError(client, error) from error
-
-    def _fold_client(self, client: int, folds: list[Fold], kept: list[str]) -> None:
-        self._fold(self._work(client, folds, kept), folds, kept)
 
     def _work(self, client: int, folds: list[Fold], kept: list[str]) -> Struct:
         """What one client has for each fold, then what is kept of it."""
@@ -152,12 +180,29 @@ class Run:
         parts = [*(values.evaluate(fold.value) for fold in folds), *(values[name] for name in kept)]
         return Struct([(None, part) for part in parts])
 
-    def _fold(self, done: Struct, folds: list[Fold], kept: list[str]) -> None:
-        parts = iter(done)
-        for fold in folds:
-            fold.add(next(parts))
+    def _fold_client(self, number: int, client: int, folds: list[Fold], kept: list[str]) -> None:
+        values, call = ClientValues(self, client), self._context.one_call(self._plan, number, self)
+        if call is None:
+            for fold in folds:
+                fold.add(values.evaluate(fold.value))
+            for name in kept:
+                self._keep(name, values[name])
+            return
+        # Alive until the call is done: functions of a pipeline go with the object that made them, not with its tensor.
+        given = [self._given(number, place, each, values) for place, each in enumerate(call.inputs)]
+        totals, of_client = call([list(flatten(value)) for value in given], [fold.total for fold in folds])
+        for fold, total in zip(folds, totals):
+            fold.total = total
         for name in kept:
-            self._keep(name, next(parts))
+            self._keep(name, of_client[name])
+
+    def _given(self, number: int, place: int, each: Input, values: ClientValues) -> Any:
+        """One of a call's inputs; those that are the same for all are made once."""
+        if not each.same_for_all:
+            return values.evaluate(each.block)
+        if (number, place) not in self._given_to_all:
+            self._given_to_all[number, place] = values.evaluate(each.block)
+        return self._given_to_all[number, place]
 
     def _keep(self, name: str, value: Any) -> None:
         if self._spill is not None:
@@ -195,6 +240,11 @@ class Run:
                     self._same_for_all[step.name] = function(values.evaluate(argument(call, 1)))
                 return self._same_for_all[step.name]
         raise NotImplementedError(f"the in-process engine does not know TFF's intrinsic {uri}")
+
+    def function(self, block: _f.ComputationBuildingBlock) -> Callable[[Any], Any]:
+        """What a block stands for in which no name is free."""
+        nothing: dict[str, Any] = {}
+        return self._evaluate(block, _Scope(nothing.__getitem__))
 
     def server_value(self, block: _f.ComputationBuildingBlock) -> Any:
         return self._evaluate(block, _Scope(self._at_server))
@@ -299,12 +349,12 @@ class Fold:
     def __init__(self, run: Run, step: Step) -> None:
         self.name = step.name
         self.value = argument(step.call, 0)
-        self._total = run.server_value(argument(step.call, 1))
+        self.total = run.server_value(argument(step.call, 1))
         self._accumulate = run.server_value(argument(step.call, 2))
         self._report = run.server_value(argument(step.call, 4))  # 3 merges partial totals: there is just one
 
     def add(self, value: Any) -> None:
-        self._total = self._accumulate(Struct([(None, self._total), (None, value)]))
+        self.total = self._accumulate(Struct([(None, self.total), (None, value)]))
 
     def report(self) -> Any:
-        return self._report(self._total)
+        return self._report(self.total)

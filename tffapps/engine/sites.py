@@ -156,7 +156,7 @@ class _SitesRun(Run):
         for client, link in enumerate(self._links):
             try:
                 if link is None:
-                    self._fold_client(client, folds, kept)
+                    self._fold_client(number, client, folds, kept)
                 else:
                     self._fold_answer(client, work, answers[client].result(), folds, kept)
             except Exception as error:

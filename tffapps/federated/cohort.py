@@ -34,7 +34,9 @@ class Client:
     passes: int | None = None  # how often a round sees one of its images at most, if that is known
 
     def data(self, number: int) -> AtSite:
-        return AtSite(self.name if self.site is None else self.site, self.batches(number))
+        """Made in the client's turn, and gone after it: a round of a thousand holds the data of one."""
+        batches = Deferred(functools.partial(self.batches, number))
+        return AtSite(self.name if self.site is None else self.site, batches)
 
 
 def stream(seed: int, number: int, position: int) -> int:
