@@ -36,6 +36,7 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--images", "--labels", "--only", "--for", "--expect", "--magnification", "--level", "--older"}
     elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs", "--clean"}
     elsewhere |= {"--authority", "--coordinator", "--without-sandbox", "--policy", "--known", "--refused"}  # of sites
+    elsewhere |= {"--client"}  # of audit
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py
     elsewhere |= {"--micron-per-pixel", "--min-grain", "--method", "--threshold", "--scale", "--port"}  # segment, watch

@@ -21,6 +21,7 @@ from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
 from tffapps.site.policy import Policy
 from tffapps.site.summing import Sums
+from tffapps.wire.dial_out import DialOut
 from tffapps.wire.forward import forward
 
 
@@ -62,14 +63,17 @@ class Member:
     def address(self) -> str:
         return f"localhost:{self.port}"
 
-    def start(self) -> None:
+    def _entrance(self) -> socket.socket | DialOut:
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
         listener.listen(16)
         self.port = listener.getsockname()[1]
+        return listener
+
+    def start(self) -> None:
         self.worker = GuardedWorker(
-            listener, name=f"site {self.name}", folder=self._folder, certificates=self._certificates,
+            self._entrance(), name=f"site {self.name}", folder=self._folder, certificates=self._certificates,
             guards=[*self._guards, self.sums],
             own={**self._mailbox.methods, **self._gatehouse.permits.methods, **self.sums.methods},
             journal=self._gatehouse.log, sandbox=confinement.of_the_worker(self._folder, self.name),

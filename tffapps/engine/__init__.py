@@ -3,7 +3,8 @@
 with open_engine("in-process"):
     any_tff_computation(...)
 
-An engine is "in-process", "worker", or the addresses of sites, as in "a.example:9000,b.example:9000".
+An engine is "in-process", "worker", or the addresses of sites, as in "a.example:9000,b.example:9000"; a site that
+dials out is "name@host:port", where host and port are this machine's.
 """
 
 from __future__ import annotations
@@ -75,10 +76,10 @@ def check_name(name: str, certificates: Certificates | None = None) -> None:
     """Refuses an unknown engine before TensorFlow is imported."""
     sites = addresses(name)
     if sites:
-        from tffapps.wire.address import parse_address
+        from tffapps.wire.address import parse_site
 
         for number, site in enumerate(sites):
-            parse_address("--engine", site)
+            parse_site("--engine", site)
             if site in sites[:number]:
                 raise UserError(f"--engine {name}: {site} is there twice; give each site once")
         if certificates is None or not all(certificates.paths()):

@@ -13,17 +13,17 @@ from tffapps.engine.remote import Denied, RemoteWorker, WorkerLost, WorkFailed
 from tffapps.errors import UserError
 from tffapps.wire import channel, jobs, protocol
 from tffapps.wire import description as descriptions
-from tffapps.wire.certificates import Certificates
 from tffapps.wire.heartbeat import Heartbeat
+from tffapps.wire.ways import Way
 
 
 class SiteLink:
     """One site as the coordinator has it. Everything that can be wrong with it is found by `connect`."""
 
-    def __init__(self, address: str, certificates: Certificates) -> None:
-        self.address = address
+    def __init__(self, way: Way) -> None:
+        self.address = way.address
+        self._way = way
         self.description: dict[str, Any] = {}  # as the site published it when it was first reached
-        self._certificates = certificates
         self._lock = threading.RLock()
         self._worker: RemoteWorker | None = None
         self._heartbeat: Heartbeat | None = None
@@ -43,8 +43,8 @@ class SiteLink:
                 return
             self._drop()
             try:
-                self._heartbeat = Heartbeat(self.address, self._certificates)
-                self._channel = channel.unseen(self.address, self._certificates)
+                self._heartbeat = Heartbeat(*self._way.greeted())
+                self._channel = self._way.channel()
                 self._worker = RemoteWorker(self._channel, self._heartbeat.beats)
                 self._check(self._published())
                 self._tell_about()

@@ -30,6 +30,7 @@ from tffapps.wire import certificate_checks, jobs
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.channel import Unreachable
 from tffapps.wire.messages import Message
+from tffapps.wire.ways import open_ways
 
 
 class SitesContext(InProcessContext):
@@ -43,7 +44,9 @@ class SitesContext(InProcessContext):
         self._lock = threading.Lock()  # sites may be asked from several threads
         certificate_checks.check(certificates, "coordinator")
         self.sums = Numbering(certificates)
-        links = [SiteLink(address, certificates) for address in addresses]
+        self._meeting_points = contextlib.ExitStack()
+        ways = open_ways(addresses, certificates, self._meeting_points)
+        links = [SiteLink(way) for way in ways]
         self._all_links = links  # also while they are not connected
         try:
             failures = _at_once([link.connect for link in links])
@@ -116,6 +119,7 @@ class SitesContext(InProcessContext):
 
     def close(self) -> None:
         _at_once([link.close for link in self._all_links])
+        self._meeting_points.close()
 
     def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
         return _SitesRun(self, plan, parameter, clients, spill)

@@ -38,15 +38,15 @@ class Aggregation:
     BatchNorm statistics live on another scale than weights: clipped together they would drown the weights' part of an
     update. They are therefore averaged beside them, and so is what a method's clients send for the server's memory,
     except under dp, whose promise must cover them too, and under those against bad clients: these take the coordinate
-    median of statistics and refuse methods that send more. (dp covers these only: a client's example count and loss,
-    which it reports for the record, are not noised.)
+    median of statistics and refuse methods that send more. (dp covers these only: a client's example count is not
+    noised, and its loss it keeps to itself.)
     """
 
     aggregator: str = setting("mean", "how updates are combined", choices=NAMES)
     byzantine: int = setting(1, "trimmed-mean, krum, multi-krum: how many clients may be bad", least=0, in_key=CHANGED)
     dp_clip: float = setting(1.0, "dp: largest L2 norm of one client's update", above=0)
     dp_noise: float = setting(1.0, "dp: noise multiplier (standard deviation of the sum's noise / dp_clip)", least=0)
-    dp_delta: float = setting(1e-5, "dp: delta at which epsilon is reported", above=0, below=1)
+    dp_delta: float = setting(1e-5, "dp, record-dp: delta at which epsilon is reported", above=0, below=1)
     dp_secure: bool = setting(
         False, "dp across sites: each adds its share of the noise, and the coordinator learns the sum alone",
         in_key=CHANGED,

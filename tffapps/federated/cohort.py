@@ -30,6 +30,7 @@ class Client:
     # Where the data is, if the federation is across sites; None: the site of the same name; HERE: with the coordinator.
     site: str | None = None
     examples: int | None = None  # the most that it can have seen in a round, if that is known
+    passes: int | None = None  # how often a round sees one of its images at most, if that is known
 
     def data(self, number: int) -> AtSite:
         return AtSite(self.name if self.site is None else self.site, self.batches(number))
@@ -65,6 +66,7 @@ def play(
     server_data: Callable[[int], Any] | None = None,
     kept: Callable[[int], list[np.ndarray]] | None = None,
     asked: Sequence[int] | None = None,
+    spend: Callable[[Sequence[int]], None] | None = None,
 ) -> Outcome:
     """Plays a round; with fewer than `min_clients` good updates once more, then gives up.
 
@@ -77,12 +79,15 @@ def play(
       server_data: the server's own data for a round's number, where the round has a server step.
       kept: what the client at a position has kept, where clients keep anything.
       asked: positions of the clients that are to take part; None: all.
+      spend: is told who takes part, before anything is computed, and every time that something is.
     """
     positions = list(range(len(clients)) if asked is None else asked)
     summing: Summing | None = None
 
     def call(present: Sequence[int]) -> RoundResult:
         nonlocal summing
+        if spend is not None:
+            spend(present)
         summing = summing_of(round_.aggregation if round_.summed else None, [clients[position] for position in present])
         with (
             summed_if(summing),
@@ -127,7 +132,7 @@ def _attempt(
         done = summing()
         if done is not None:
             return _outcome_of_sum(result, clients, present, left_out, done, number)
-        outcome = _outcome(result, clients, present, left_out, round_.columns)
+        outcome = _outcome(result, clients, present, left_out, round_.columns, round_.withholds_loss)
         if outcome.took_part == len(present) or not round_.aggregation.adaptive:
             return outcome
         present = [position for position in present if clients[position].name in outcome.reports]
@@ -180,10 +185,13 @@ def _outcome(
     present: Sequence[int],
     left_out: dict[str, str],
     columns: Sequence[str],
+    withheld: bool,
 ) -> Outcome:
     reports = {}
     for row in np.asarray(result.reports, np.float64):
         report = dict(zip(columns, row.tolist()))
+        if withheld:
+            report["loss"] = float("nan")
         name = clients[int(report["client"])].name
         if report["ok"]:
             reports[name] = report
@@ -191,7 +199,7 @@ def _outcome(
             left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
-    mean = float(np.average(losses, weights=examples)) if reports else float("nan")
+    mean = float(np.average(losses, weights=examples)) if reports and not withheld else float("nan")
     return Outcome(
         state=result.state,
         examples=int(sum(examples)),

@@ -29,7 +29,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations, summed
+from tffapps.federated import computations, record_noise, summed
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
@@ -88,6 +88,10 @@ class Round:
     def columns(self) -> tuple[str, ...]:
         """Of the reports."""
         return (*REPORT_COLUMNS, *self.method.report_columns(self.task))
+
+    @property
+    def withholds_loss(self) -> bool:
+        return withholds_loss(self.method, self.aggregation)
 
     def next(
         self,
@@ -154,6 +158,11 @@ class Round:
         return self.layout.without(self.method.personal_part(self.task))
 
 
+def withholds_loss(method: Method, aggregation: Aggregation) -> bool:
+    """Whether clients do not say what their loss is: it is made of their images, and no noise would hide it."""
+    return aggregation.aggregator == "dp" or method.record_dp > 0
+
+
 def build_round(
     task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1, across_sites: bool = False
 ) -> Round:
@@ -167,6 +176,8 @@ def build_round(
       across_sites: whether it is played by sites, which clip, noise and mask updates themselves (`summed`).
     """
     aggregation, task = aggregation or Aggregation(), dataclasses.replace(task, clients=clients)
+    if method.record_dp:
+        record_noise.check(task, method)
     layout = WeightsLayout.of(task.model)
     moved = layout if method.sends_weights else WeightsLayout.empty()
     specs = _specs(task, method, layout)
@@ -183,7 +194,7 @@ def build_round(
     sums = across_sites and summed.applies(aggregation)
     if sums:
         summed.check(aggregation, method, task, specs, clients)
-    work = computations.client_work(task, method, layout, specs)
+    work = computations.client_work(task, method, layout, specs, not withholds_loss(method, aggregation))
     server_optimizer = method.server_optimizer()
     aggregator = build_aggregator(aggregation.of_sums() if sums else aggregation, moved, clients, specs.sent)
 

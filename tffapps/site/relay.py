@@ -57,6 +57,7 @@ _THREADS = 32  # a Compute keeps one of them for as long as it takes
 _MOST_CALLERS = 16
 _MOST_VALUES = 20_000  # of one caller at a time
 _START_SECONDS = 40.0  # a new worker is waited for
+_SERVER = [("grpc.so_reuseport", 0), ("grpc.http2.max_ping_strikes", 0)]  # callers ask whether it is there
 _RECONNECT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
 
 
@@ -138,9 +139,7 @@ class Relay:
                 if len(self._servers) >= _MOST_CALLERS:
                     raise OSError(f"{_MOST_CALLERS} others were here already")
                 path = self._folder / f"{len(self._servers)}"
-                server = grpc.server(
-                    self._threads, [_Handler(self, caller)], options=[*grpc_options.OPTIONS, ("grpc.so_reuseport", 0)]
-                )
+                server = grpc.server(self._threads, [_Handler(self, caller)], options=[*grpc_options.OPTIONS, *_SERVER])
                 server.add_insecure_port(f"unix:{path}")
                 server.start()
                 self._servers[caller] = (server, path)
