@@ -68,7 +68,7 @@ def test_fl2s_threshold_by_hand():
     weak = np.array([[3.0, 0.0], [0.4, 0.0]], np.float32)  # both of class 0: 0.953 and 0.599, mean 0.776
     assert played(FL2(learning_rate=RATE), data(labelled=NONE, weak=weak)).reports["0"]["confident"] == 1
     assert FL2().weight(tf.constant(0.739)).numpy() == pytest.approx(0.261)
-    assert FL2(fl2_status=0.0).weight(tf.constant(0.739)).numpy() == 1
+    assert FL2(flfl_status=0.0).weight(tf.constant(0.739)).numpy() == 1
 
 
 def test_fl2s_clients_count_by_what_they_have_not_learned():
@@ -97,8 +97,8 @@ def test_fl2s_offsets_and_divergence_by_hand():
 
 def test_fl2s_consistency_is_of_sure_images_alone():
     """With no image of 0.95 or more there is none to be consistent about: as with rho 0."""
-    plain = played(FL2(learning_rate=RATE, fl2_rho=0.0), data(labelled=NONE)).state.weights
-    nobody = played(FL2(learning_rate=RATE, fl2_high=0.99), data(labelled=NONE)).state.weights
+    plain = played(FL2(learning_rate=RATE, flfl_rho=0.0), data(labelled=NONE)).state.weights
+    nobody = played(FL2(learning_rate=RATE, flfl_high=0.99), data(labelled=NONE)).state.weights
     assert largest_difference(plain, nobody) < 1e-7
     assert largest_difference(plain, played(FL2(learning_rate=RATE), data(labelled=NONE)).state.weights) > 1e-5
 

@@ -42,9 +42,9 @@ class FL2(FewLabels):
     weighs_clients: ClassVar[bool] = True
     refused_aggregators: ClassVar[Mapping[str, str]] = {"dp": "whose clients would all count the same"}
 
-    fl2_high: float = setting(0.95, "(FL)²: lowest probability for the consistency term (the authors' code)", least=0)
-    fl2_rho: float = setting(0.1, "(FL)²: how far the weights are moved for it (the authors' code)", least=0)
-    fl2_status: float = setting(1.0, "(FL)²: power of 1 − threshold that a client counts by; 0: all the same", least=0)
+    flfl_high: float = setting(0.95, "(FL)²: lowest probability for the consistency term (the authors' code)", least=0)
+    flfl_rho: float = setting(0.1, "(FL)²: how far the weights are moved for it (the authors' code)", least=0)
+    flfl_status: float = setting(1.0, "(FL)²: power of 1 − threshold that a client counts by; 0: all the same", least=0)
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         probabilities = predict(task.model, data.once, data.images)
@@ -53,7 +53,7 @@ class FL2(FewLabels):
             probabilities, thresholds.self_adaptive(threshold, thresholds.mean_of(probabilities))
         )
         sure &= tf.logical_not(self.looks_on(data))
-        high = tf.reduce_max(probabilities, axis=-1) >= self.fl2_high
+        high = tf.reduce_max(probabilities, axis=-1) >= self.flfl_high
         done = counted(self._train(task, data, labels, sure, high))
         seen = tf.reduce_sum(tf.cast(tf.reduce_any(probabilities > 0, axis=-1), tf.float32))
         return done._replace(
@@ -62,7 +62,7 @@ class FL2(FewLabels):
 
     def weight(self, threshold: tf.Tensor) -> tf.Tensor:
         """What a client counts by."""
-        return tf.maximum(1.0 - threshold, _LEAST_WEIGHT) ** self.fl2_status
+        return tf.maximum(1.0 - threshold, _LEAST_WEIGHT) ** self.flfl_status
 
     def _train(self, task: Task, data: Any, labels: tf.Tensor, sure: tf.Tensor, high: tf.Tensor) -> ClientResult:
         from tffapps.federated import local
@@ -81,7 +81,7 @@ class FL2(FewLabels):
             with tf.GradientTape() as tape:
                 outputs = model(strong, training=True)
                 lost = tf.reduce_mean(mask * task.loss(own, outputs))
-            offsets = adaptive_offsets(self.fl2_rho, tape.gradient(lost, variables), variables)
+            offsets = adaptive_offsets(self.flfl_rho, tape.gradient(lost, variables), variables)
             target = tf.stop_gradient(outputs)
 
             def moved() -> Tensors:
@@ -101,7 +101,7 @@ class FL2(FewLabels):
             for strong, rows in iter(batches):
                 own, mask = tf.gather(labels, rows), tf.cast(tf.gather(high, rows), tf.float32)
                 weight = self.unlabelled_weight(data, number)
-                more = consistency(strong, own, mask) if self.fl2_rho else [0.0 for _ in variables]
+                more = consistency(strong, own, mask) if self.flfl_rho else [0.0 for _ in variables]
                 with tf.GradientTape() as tape:
                     mean = tf.reduce_mean(task.loss(own, model(strong, training=True)))
                 gradients = [weight * (g + extra) for g, extra in zip(tape.gradient(mean, variables), more)]
