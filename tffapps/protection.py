@@ -23,6 +23,7 @@ COMMON = (
         of_flag("loss", name, "a loss by which an image counts for other images too", (DP, SECURE))
         for name in _BY_COUNTS
     ),
+    of_flag("retrain", "ccvr", "the means and covariances of features that clients send for --retrain ccvr"),
     of_flag("sampling", "balanced", "images that are drawn any number of times", (DP, SECURE)),
 )
 
