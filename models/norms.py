@@ -20,13 +20,17 @@ class GroupNorm(tf.keras.layers.Layer):
         self.groups = groups_of(int(norm.gamma.shape[0]))
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(self.normalised(x) * self.gamma + self.beta, x.dtype)
+
+    def normalised(self, x: tf.Tensor) -> tf.Tensor:
+        """Before scale and shift, in single precision."""
         channels = self.gamma.shape[0]
         size = tf.shape(x)
         # In single precision also where the layers around compute in 16 bits, as BatchNorm does.
         parts = tf.reshape(tf.cast(x, tf.float32), [size[0], size[1], size[2], self.groups, channels // self.groups])
         mean, variance = tf.nn.moments(parts, axes=[1, 2, 4], keepdims=True)
         parts = (parts - mean) * tf.math.rsqrt(variance + self.epsilon)
-        return tf.cast(tf.ensure_shape(tf.reshape(parts, size), x.shape) * self.gamma + self.beta, x.dtype)
+        return tf.ensure_shape(tf.reshape(parts, size), x.shape)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape
