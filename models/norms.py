@@ -23,7 +23,7 @@ class GroupNorm(tf.keras.layers.Layer):
         return tf.cast(self.normalised(x) * self.gamma + self.beta, x.dtype)
 
     def normalised(self, x: tf.Tensor) -> tf.Tensor:
-        """Before scale and shift."""
+        """Before scale and shift, in single precision."""
         channels = self.gamma.shape[0]
         size = tf.shape(x)
         # In single precision also where the layers around compute in 16 bits, as BatchNorm does.

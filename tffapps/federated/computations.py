@@ -66,7 +66,7 @@ def client_work(
         gathered = [tf.where(ok, value, tf.zeros_like(value)) for value in done.gathered]
         kept = [tf.where(ok, new, old) for new, old in zip(kept, site.kept)]
         numbers = (site.position, ok, done.examples, done.loss if says_loss else 0.0, *done.extras)
-        numbers = (*numbers, done.overflowed) if scaling.columns(task.model) else numbers
+        numbers = (*numbers, done.overflowed if says_loss else 0.0) if scaling.columns(task.model) else numbers
         report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
         weight = tf.clip_by_value(done.weight, 0.0, 1.0) if method.weighs_clients else done.examples
         return _ClientResult(update, tf.where(ok, weight, 0.0), report, gathered, kept)

@@ -53,6 +53,7 @@ class FewLabels(Method):
     """The base of such methods."""
 
     all_labelled: ClassVar[bool] = False
+    scales_loss: ClassVar[bool] = False  # the training steps of most are their own
 
     warmup_rounds: float = setting(
         0.0, "few labels: rounds, or a part of one, before unlabelled images count (ours; 0: as published)", least=0
@@ -87,7 +88,8 @@ def train_on_labels(method: Method, task: Task, data: Any) -> None:
     from tffapps.federated import local
 
     steps, optimizer = method.scheduled(data.steps), method.client_optimizer()
-    local.train(task.model, data.batches, task.loss, optimizer, method.gradients, steps)
+    scaling = method.scaling(task)
+    local.train(task.model, data.batches, task.loss, optimizer, method.gradients, steps, scaling=scaling)
 
 
 def reported(seen: tf.Tensor, trained: tf.Tensor) -> tuple[tf.Tensor, ...]:

@@ -28,6 +28,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from models.names import FLOAT32
+from models.precision import precision_of
 from tffapps.errors import UserError
 from tffapps.federated import computations, record_noise, scaling, summed
 from tffapps.federated.aggregation import Aggregation
@@ -190,6 +192,8 @@ def build_round(
         raise UserError(
             f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
         )
+    if method.record_dp and precision_of(task.model) != FLOAT32:
+        raise UserError("--precision: not with --record-dp, whose bounds are worked out in float32; leave one out")
     if not method.scales_loss and scaling.columns(task.model):
         raise UserError(f"--precision float16: {method.name} does not scale its loss, which needs it; use bfloat16")
     aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
