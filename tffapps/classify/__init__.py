@@ -44,6 +44,14 @@ class ClassifySettings:
     epochs: int = setting(1, "local epochs a round", least=1)
     batch: int = setting(32, "images a batch", least=1)
     standin_images: int = setting(40, "stand-in: images of each class at each client", least=3, in_key=False)
+    # Runs are told apart by the fingerprint of the images, clients included.
+    clients: int = setting(
+        0, "all images are dealt anew to so many clients; 0: clients as the data names them", least=0, in_key=False
+    )
+    dirichlet: float = setting(
+        0.0, "--clients: unlike in their classes by Dirichlet of this alpha (0.1: very); 0: alike", least=0, in_key=False
+    )
+    clients_seed: int = setting(0, "--clients: seed of who gets which images", least=0, in_key=False)
 
 
 _SMALL: dict[str, Any] = {

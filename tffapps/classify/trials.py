@@ -47,6 +47,7 @@ FEDERATION, ALL_DATA = "federation", "all data"
 def run(flags: Flags) -> None:
     """Plays every method on every split and seed, and writes the tables and the figure."""
     common, folder = flags[Common], APP.folder(flags)
+    data.check(flags)
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
     with open_engine(common.engine, common.certificates()) as engine:
