@@ -1,5 +1,6 @@
 """A run, declared (`Trial`), and the one place that opens, resumes, trains and finishes it (`Study.run`)."""
 
+import copy
 import dataclasses
 import pathlib
 import platform
@@ -119,6 +120,12 @@ class Study:
         self._rounds: dict[Any, tuple[Task, Round]] = {}  # a task is kept alive beside its round: its id is in the key
         self._reestimations: dict[Any, tuple[Task, Reestimation | None]] = {}
         self._records: dict[str, Record] = {}
+
+    def under(self, flags: Flags) -> "Study":
+        """The same, with all rounds that have been built, for runs beside which these flags are written down."""
+        other = copy.copy(self)
+        other.flags = flags
+        return other
 
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""

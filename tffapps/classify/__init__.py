@@ -23,6 +23,7 @@ from tffapps import (
     Flags,
     setting,
 )
+from tffapps.classify.attack_settings import AttackSettings
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
@@ -49,7 +50,10 @@ class ClassifySettings:
         0, "all images are dealt anew to so many clients; 0: clients as the data names them", least=0, in_key=False
     )
     dirichlet: float = setting(
-        0.0, "--clients: unlike in their classes by Dirichlet of this alpha (0.1: very); 0: alike", least=0, in_key=False
+        0.0,
+        "--clients: unlike in classes by Dirichlet of this alpha (0.1: very); 0: alike",
+        least=0,
+        in_key=False,
     )
     clients_seed: int = setting(0, "--clients: seed of who gets which images", least=0, in_key=False)
 
@@ -95,7 +99,7 @@ APP = App(
     package=__name__,
     summary="federated classification of any images",
     description="Federated classification of any labelled folder of images.",
-    settings=(ClassifySettings, CutSettings, ClassBalance, Aggregation, *METHODS.values()),
+    settings=(ClassifySettings, CutSettings, ClassBalance, Aggregation, AttackSettings, *METHODS.values()),
     profiles=PROFILES,
     methods=(*METHODS, *REFERENCES),
     on_request=tuple(name for name in METHODS if name not in PLAYED),

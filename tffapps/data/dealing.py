@@ -86,7 +86,9 @@ def _together(table: pd.DataFrame) -> np.ndarray:
     return np.where(subjects == "", paths, "subject " + subjects).astype(str)
 
 
-def _with_clients(pool: Pool, table: pd.DataFrame, place: np.ndarray, sizes: np.ndarray, alpha: float, seed: int) -> Pool:
+def _with_clients(
+    pool: Pool, table: pd.DataFrame, place: np.ndarray, sizes: np.ndarray, alpha: float, seed: int
+) -> Pool:
     width = len(str(len(sizes) - 1))
     table = table.assign(client=[f"client_{number:0{width}d}" for number in place])
     key = hashlib.sha256(f"{pool.key}\0{' '.join(table.client)}".encode()).hexdigest()[:16]

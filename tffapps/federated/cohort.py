@@ -15,6 +15,7 @@ from tffapps.federated.judge import Judge
 from tffapps.federated.round import AnyState, Round, RoundResult
 
 Result = TypeVar("Result")
+NOT_FINITE = "update is not finite"  # why a client was left out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _outcome(
         if report["ok"]:
             reports[name] = report
         else:
-            left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
+            left_out[name] = NOT_FINITE if report["examples"] else "no usable examples"
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
     mean = float(np.average(losses, weights=examples)) if reports else float("nan")
