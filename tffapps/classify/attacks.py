@@ -77,14 +77,11 @@ def check(flags: Flags, pool: Pool | None) -> Flags:
             f"--attackers {settings.attackers:g}: of {clients} clients that is {count}; there must be at least one, and"
             " one that does not attack (--clients deals the images to more)"
         )
-    # The rules that must be told how many may be bad are told the truth, or more.
-    byzantine = max(count, aggregation.byzantine)
-    for name in settings.aggregators or AGGREGATORS:
-        dataclasses.replace(aggregation, aggregator=name, byzantine=byzantine).check(
-            common.clients_per_round or clients, methods[0], False
-        )
+    for name in settings.aggregators or AGGREGATORS:  # told of the truth, or of more
+        rule = dataclasses.replace(aggregation, aggregator=name).against(count)
+        rule.check(common.clients_per_round or clients, methods[0], False)
     return flags.replaced(
-        methods=methods, aggregators=settings.aggregators or AGGREGATORS, byzantine=byzantine,
+        methods=methods, aggregators=settings.aggregators or AGGREGATORS,
         attack=tuple(name for name in attacks.NAMES if name in settings.attack),
     )  # fmt: skip
 
@@ -115,9 +112,9 @@ class AttackStudy:
         self._attackers = round(self._settings.attackers * len(pool.clients))
         for method in flags[Common].methods:  # what its clients send beside updates is known with the network alone
             task, own = trials.classifier(flags).task, flags[METHODS[method]]
-            for flags_of in map(self._flags_of, self._settings.aggregators):
-                more = bool(own.sent_specs(task) or own.gathered_specs(task))
-                flags_of[Aggregation].check(flags[Common].clients_per_round or len(pool.clients), method, more)
+            more = bool(own.sent_specs(task) or own.gathered_specs(task))
+            for rule in map(self._rule, self._settings.aggregators):
+                rule.check(flags[Common].clients_per_round or len(pool.clients), method, more)
 
     def table(self, divided: list[Split]) -> pd.DataFrame:
         """Plays everything, and says what became of it: one row a method, attack and aggregator."""
@@ -134,7 +131,7 @@ class AttackStudy:
         method, _, aggregator = key
         for seed in self._flags[Common].seeds:
             flags = self._flags_of(aggregator, attack)
-            trial = self._trial(method, attack, flags, split, seed)
+            trial = self._trial(method, attack, self._flags_of(aggregator), split, seed)
             try:
                 record = self._study.under(flags).run(trial)
             except (Diverged, RunStopped) as error:
@@ -149,9 +146,13 @@ class AttackStudy:
 
     def _flags_of(self, aggregator: str, attack: Attack | None = None) -> Flags:
         """What is written down beside a run: the command that makes it, alone or beside the one without attackers."""
+        rule = self._rule(aggregator)
         if attack is None:
-            return self._flags.replaced(aggregator=aggregator, attack=(), aggregators=())
-        return self._flags.replaced(aggregator=aggregator, attack=(attack.name,), aggregators=(aggregator,))
+            return self._flags.replaced(aggregator=rule.aggregator, byzantine=rule.byzantine, attack=(), aggregators=())
+        return self._flags.replaced(byzantine=rule.byzantine, attack=(attack.name,), aggregators=(aggregator,))
+
+    def _rule(self, aggregator: str) -> Aggregation:
+        return dataclasses.replace(self._flags[Aggregation], aggregator=aggregator).against(self._attackers)
 
     def _attack(self, name: str) -> Attack:
         settings = self._settings
@@ -232,7 +233,8 @@ class AttackStudy:
         rows = pd.DataFrame([dict(zip(BY, key)) for key in found])
         rows["clients"], rows["attackers"] = len(self._trials.pool.clients), self._attackers
         rows.loc[rows.attack == NONE, "attackers"] = 0
-        rows["byzantine"] = self._flags[Aggregation].byzantine
+        rules = map(self._rule, rows.aggregator)
+        rows["byzantine"] = pd.array([rule.byzantine if rule.told else None for rule in rules], "Int64")
         rows["outcome"] = [
             f"{DIVERGED}: seed {' '.join(map(str, played.diverged))}" if played.diverged else FINISHED
             for played in found.values()
