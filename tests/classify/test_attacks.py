@@ -94,3 +94,11 @@ def test_what_cannot_be_combined_is_refused_in_one_line(arguments, line, here, c
     assert cli.main(APP, [*STUDY, *arguments, "--results", "refused"]) == 2
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert line in last and not (here / "refused" / "classify" / "runs").exists()
+
+
+def test_a_model_that_diverges_under_attack_is_a_row_and_no_end(study, here, capsys):
+    arguments = [*PLAIN, "--attack", "scaling", "--scaling-factor", "1e30", "--aggregators", "mean"]
+    assert cli.main(APP, [*arguments, "--seeds", "0"]) == 0
+    table = pd.read_csv(study / "attacks.csv").set_index("attack")
+    assert table.outcome.to_dict() == {"none": "finished", "scaling": "diverged: seed 0"}
+    assert table.macro_f1.notna().to_dict() == {"none": True, "scaling": False} and "diverged" in capsys.readouterr().out

@@ -23,9 +23,8 @@ from tffapps import (
     Flags,
     setting,
 )
-from tffapps.classify.attack_settings import AttackSettings
+from tffapps.classify.attack_settings import REFERENCES, AttackSettings
 
-REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
 
 

@@ -2,13 +2,20 @@
 
 import dataclasses
 
-from tffapps import setting
+from tffapps import PLAYED, setting
 from tffapps.federated import attacks
+
+REFERENCES = ("separate", "centralised")  # trained alone, and in one place: beside the methods
 
 # Of all aggregators those that are asked how they stand up; the first stands up to nothing.
 AGGREGATORS = (
     "mean", "robust", "norm-bound", "median", "trimmed-mean", "krum", "multi-krum", "geometric-median",
 )  # fmt: skip
+
+
+def studied(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """The methods of a study: of those that are played where none is named, FedAvg alone."""
+    return ("fedavg",) if set(methods) == {*PLAYED, *REFERENCES} else methods
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,8 +26,8 @@ from tffapps import (
     UserError,
     name_of,
 )
-from tffapps.classify import APP, REFERENCES, ClassifySettings
-from tffapps.classify.attack_settings import AGGREGATORS, AttackSettings
+from tffapps.classify import REFERENCES, ClassifySettings
+from tffapps.classify.attack_settings import AGGREGATORS, AttackSettings, studied
 from tffapps.data import backdoor
 from tffapps.errors import Diverged
 from tffapps.evaluation import evidence, metrics
@@ -62,8 +62,7 @@ def check(flags: Flags, pool: Pool | None) -> Flags:
             raise UserError(f"--attack: {line}")
     assert pool is not None
     clients = len(pool.clients)
-    played = tuple(name for name in APP.methods if name not in APP.on_request)
-    methods = ("fedavg",) if common.methods == played else common.methods
+    methods = studied(common.methods)
     for method in methods:
         if method in REFERENCES or METHODS[method].personal:
             why = "has no clients that could attack" if method in REFERENCES else "has no global model to be judged"
