@@ -56,7 +56,7 @@ def test_the_key_has_the_attack_where_there_is_one(study):
     assert len(keys) == 6 and len(attacked) == 4
     for name, key in attacked.items():
         backdoor = "backdoor" in name
-        assert key["name"] in name and key["attackers"] == 2 and key["factor"] == (1 if backdoor else -10)
+        assert key["name"] in name and key["attackers"] == 2 and key["factor"] == (5 if backdoor else -10)
         assert bool(key["target"]) == bool(key["patch"]) == backdoor
     assert not list(study.glob("runs/*-sign-flip-*/bundle"))  # of no use to anybody
 
@@ -96,9 +96,11 @@ def test_what_cannot_be_combined_is_refused_in_one_line(arguments, line, here, c
     assert line in last and not (here / "refused" / "classify" / "runs").exists()
 
 
-def test_a_model_that_diverges_under_attack_is_a_row_and_no_end(study, here, capsys):
+def test_a_model_that_diverges_under_attack_is_a_row_and_no_end(study, table, here, capsys):
     arguments = [*PLAIN, "--attack", "scaling", "--scaling-factor", "1e30", "--aggregators", "mean"]
     assert cli.main(APP, [*arguments, "--seeds", "0"]) == 0
-    table = pd.read_csv(study / "attacks.csv").set_index("attack")
-    assert table.outcome.to_dict() == {"none": "finished", "scaling": "diverged: seed 0"}
-    assert table.macro_f1.notna().to_dict() == {"none": True, "scaling": False} and "diverged" in capsys.readouterr().out
+    found = pd.read_csv(study / "attacks.csv").set_index("attack")
+    assert found.outcome.to_dict() == {"none": "finished", "scaling": "diverged: seed 0"}
+    assert (
+        found.macro_f1.notna().to_dict() == {"none": True, "scaling": False} and "diverged" in capsys.readouterr().out
+    )

@@ -48,5 +48,8 @@ class AttackSettings:
         0.2, "backdoor: side of the patch, as a share of the image's", above=0, most=0.5, in_key=False
     )
     backdoor_factor: float = setting(
-        1.0, "backdoor: the update times this; clients/attackers replaces the model under mean", above=0, in_key=False
+        0.0,
+        "backdoor: the update times this; 0: clients/attackers, which replaces the model under mean; 1: data alone",
+        least=0,
+        in_key=False,
     )

@@ -157,7 +157,8 @@ class AttackStudy:
         settings = self._settings
         factor = {
             attacks.SIGN_FLIP: -settings.flip_factor, attacks.SCALING: settings.scaling_factor,
-            attacks.FREE_RIDER: 0.0, attacks.BACKDOOR: settings.backdoor_factor,
+            attacks.FREE_RIDER: 0.0,
+            attacks.BACKDOOR: settings.backdoor_factor or len(self._trials.pool.clients) / self._attackers,
         }  # fmt: skip
         made = Attack(name, self._attackers, factor.get(name, 1.0))
         if name != attacks.BACKDOOR:
