@@ -52,6 +52,24 @@ def classify() -> str:
     return _markdown(columns, rows)
 
 
+def methods_standin() -> str:
+    from scripts import method_tables
+
+    return _markdown(*method_tables.methods(ROOT / "results" / "methods" / "small" / "classify"))
+
+
+def methods_colon() -> str:
+    from scripts import method_tables
+
+    return _markdown(*method_tables.methods(ROOT / "results" / "real" / "classify"))
+
+
+def attacks() -> str:
+    from scripts import method_tables
+
+    return _markdown(*method_tables.attacks(ROOT / "results" / "attacks" / "small" / "classify"))
+
+
 def first_run() -> str:
     return _first_run("first_run.csv")
 
@@ -308,6 +326,9 @@ def _mean(row, metric: str) -> str:
 TABLES = {
     "headlines": headlines,
     "classify": classify,
+    "methods_standin": methods_standin,
+    "methods_colon": methods_colon,
+    "attacks": attacks,
     "first_run": first_run,
     "first_run_cuts": first_run_cuts,
     "rounds": rounds,

@@ -2,4 +2,8 @@
 
 from preprocessing.errors import Rejected, RunStopped, UserError
 
-__all__ = ["Rejected", "RunStopped", "UserError"]
+__all__ = ["Diverged", "Rejected", "RunStopped", "UserError"]
+
+
+class Diverged(UserError):
+    """Of a model whose predictions are no numbers any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pathlib
 import platform
@@ -148,6 +149,12 @@ class Study:
         self._collections: dict[Any, tuple[Task, Collection]] = {}
         self._seeded_tasks: dict[int, tuple[Task, Task]] = {}  # by the id of the task that it was, kept alive
         self._records: dict[str, Record] = {}
+
+    def under(self, flags: Flags) -> Study:
+        """The same, with all rounds that have been built, for runs beside which these flags are written down."""
+        other = copy.copy(self)
+        other.flags = flags
+        return other
 
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""

@@ -86,3 +86,9 @@ def test_a_federation_with_a_liar():
     clients = (UNEQUAL[1], UNEQUAL[1], Parabola(4.0, 1e4, 8, 200))
     assert played(FedAvg(learning_rate=0.1), clients)[0] > 1000
     assert 2 < played(FedAvg(learning_rate=0.1), clients, aggregation=Aggregation("median"))[0] < 3
+
+
+def test_which_are_told_how_many_are_bad():
+    told = {name: Aggregation(name).against(3).byzantine for name in AGAINST_BAD}
+    assert told == {**dict.fromkeys(AGAINST_BAD, 1), "trimmed-mean": 3, "krum": 3, "multi-krum": 3}
+    assert Aggregation("krum", byzantine=4).against(3).byzantine == 4 and Aggregation().against(3) == Aggregation()

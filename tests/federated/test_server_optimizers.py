@@ -1,4 +1,4 @@
-"""FedAdam and FedAdagrad: the server's first steps by hand, and the limit in which they are FedAvg."""
+"""FedAdam, FedAdagrad and FedYogi: the server's first steps by hand, and the limit in which they are FedAvg."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tffapps.federated.fedadagrad import FedAdagrad
 from tffapps.federated.fedadam import FedAdam
+from tffapps.federated.fedyogi import FedYogi
 
 FAR = 1e6
 
@@ -25,6 +26,7 @@ def steps(method, *updates):
     [
         FedAdam(adam_learning_rate=FAR, adam_epsilon=FAR, adam_beta1=0.0, adam_beta2=0.0),
         FedAdagrad(adagrad_learning_rate=FAR, adagrad_epsilon=FAR),
+        FedYogi(yogi_learning_rate=FAR, yogi_epsilon=FAR, yogi_beta1=0.0, yogi_beta2=0.0),
     ],
     ids=lambda method: method.name,
 )

@@ -25,9 +25,9 @@ from tffapps import (
     Retraining,
     setting,
 )
+from tffapps.classify.attack_settings import REFERENCES, AttackSettings
 from tffapps.settings import CHANGED
 
-REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
 
 
@@ -47,6 +47,17 @@ class ClassifySettings:
     epochs: int = setting(1, "local epochs a round", least=1)
     batch: int = setting(32, "images a batch", least=1)
     standin_images: int = setting(40, "stand-in: images of each class at each client", least=3, in_key=False)
+    # Runs are told apart by the fingerprint of the images, clients included.
+    clients: int = setting(
+        0, "all images are dealt anew to so many clients; 0: clients as the data names them", least=0, in_key=False
+    )
+    dirichlet: float = setting(
+        0.0,
+        "--clients: unlike in classes by Dirichlet of this alpha (0.1: very); 0: alike",
+        least=0,
+        in_key=False,
+    )
+    clients_seed: int = setting(0, "--clients: seed of who gets which images", least=0, in_key=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +128,8 @@ APP = App(
     summary="federated classification of any images",
     description="Federated classification of any labelled folder of images.",
     settings=(
-        ClassifySettings, LabelSettings, CutSettings, ClassBalance, Retraining, Aggregation, *METHODS.values(),
+        ClassifySettings, LabelSettings, CutSettings, ClassBalance, Retraining, Aggregation, AttackSettings,
+        *METHODS.values(),
         *FEW_LABELS.values(),
     ),
     profiles=PROFILES,

@@ -2,6 +2,7 @@
 
 from tffapps import Common, Flags, Pool, grids
 from tffapps.classify import APP, REFERENCES, ClassifySettings
+from tffapps.classify.attack_settings import AGGREGATORS, AttackSettings, studied
 from tffapps.estimate import Cost
 from tffapps.measured_networks import classifiers, inputs_of
 
@@ -9,14 +10,17 @@ _GRADIENTS = {"fedsam": 2, "ditto": 2, "moon": 2, "semifl": 2, "fl2": 3}  # in a
 
 
 def costs(flags: Flags, pool: Pool) -> list[Cost]:
-    common, settings = flags[Common], flags[ClassifySettings]
+    common, settings, attacked = flags[Common], flags[ClassifySettings], flags[AttackSettings]
     seeds = len(common.seeds) * common.split_count
     if common.tune:
         seeds += len(grids.parse(common.tune, APP)) * common.split_count
+    if attacked.attack:
+        seeds *= (1 + len(attacked.attack)) * len(attacked.aggregators or AGGREGATORS)
     train, test = len(pool.part("train")), len(pool.part("test"))
-    alone = len(pool.clients) if "separate" in common.methods else 0
-    steps = sum(_GRADIENTS.get(method, 1) for method in common.methods)
-    runs = alone + len([method for method in common.methods if method != REFERENCES[0]])
+    alone = len(pool.clients) if "separate" in common.methods and not attacked.attack else 0
+    methods = studied(common.methods) if attacked.attack else common.methods
+    steps = sum(_GRADIENTS.get(method, 1) for method in methods)
+    runs = alone + len([method for method in methods if method != REFERENCES[0]])
     return classifiers(
         inputs_of(flags, len(pool.classes), settings.channels),
         training=seeds * steps * settings.rounds * settings.epochs * train,

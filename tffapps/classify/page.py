@@ -10,6 +10,13 @@ PAGE = Section(
     (
         CLAIMS,
         Table("comparison.csv", "Methods", "Scores on the pooled test images.", SCORES),
+        Table(
+            "attacks.csv",
+            "Clients that attack",
+            "difference: of macro F1 to the same aggregator without attackers, by a paired test.",
+            SCORES,
+            flag="--attack",
+        ),
         REJECTED,
         *EVIDENCE,
     ),

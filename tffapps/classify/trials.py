@@ -37,34 +37,37 @@ from tffapps import (
     with_earlier,
     write_table,
 )
-from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, LabelSettings, claims, data, labels
+from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, LabelSettings, attacks, claims, data, labels
+from tffapps.classify.attack_settings import AttackSettings
 from tffapps.classify.few import FewLabelTrials
 from tffapps.data import labelled, splits
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification, evidence
 from tffapps.evaluation.personal import PersonalEvaluator
+from tffapps.federated.attacks import BACKDOOR
 
 FEDERATION, ALL_DATA = "federation", "all data"
 
 
 def run(flags: Flags) -> None:
     """Plays every method on every split and seed, and writes the tables and the figure."""
-    common, folder = flags[Common], APP.folder(flags)
+    common, folder, attacked = flags[Common], APP.folder(flags), bool(flags[AttackSettings].attack)
+    data.check(flags)
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
+    flags = attacks.check(flags, local) if attacked else flags
     with open_engine(common.engine, common.certificates(), common.devices) as engine:
         divided = splits.of(local or labelled.of_sites(engine.sites), common)
         study = Study(APP, flags, engine)
         trials = Trials(study, divided[0].pool)
         trials.pool.announce(folder)
+        if attacked:
+            _write_attacks(flags, trials, attacks.AttackStudy(study, trials, flags).table(divided))
+            return
         tuner = Tuner(study)
         played = [study.run(trial) for split in divided for trial in trials.all(split, tuner)]
     records = with_earlier(APP, flags, played, [split.pool.key for split in divided])
-    what_ran = {
-        "chosen": CHOSEN[common.select], "data": trials.pool.name, "profile": flags.profile,
-        "weights": trials.weights, "model": flags[ClassifySettings].model, **trials.balance,
-        **flags[LabelSettings].described(), **flags[Retraining].described(),
-    }  # fmt: skip
+    what_ran = _what_ran(flags, trials)
     entries = [record.entry(personal=_personal(record)) for record in records]
     by = ["method", "site", "aggregator", "rounds", "personal"]
     summary = evidence.table(entries, by, METRICS, worst=claims.METRIC, mean_client=True)
@@ -77,6 +80,22 @@ def run(flags: Flags) -> None:
     shown = ["method", "site", "accuracy", "macro_f1", "macro_f1_low", "macro_f1_high", "images", "seeds"]
     print(summary[shown].to_string(index=False, float_format="{:.4f}".format))
     print(f"tables and figures: {folder}")
+
+
+def _what_ran(flags: Flags, trials: "Trials") -> dict[str, Any]:
+    """The last columns of a table."""
+    return {
+        "chosen": CHOSEN[flags[Common].select], "data": trials.pool.name, "profile": flags.profile,
+        "weights": trials.weights, "model": flags[ClassifySettings].model, **trials.balance,
+        **flags[LabelSettings].described(), **flags[Retraining].described(),
+    }  # fmt: skip
+
+
+def _write_attacks(flags: Flags, trials: "Trials", table: pd.DataFrame) -> None:
+    file = APP.folder(flags) / "attacks.csv"
+    write_table(file, table, **_what_ran(flags, trials))
+    print("\n".join(attacks.shown(table)))
+    print(f"table: {file}")
 
 
 def _personal(record: Record) -> str:
@@ -106,7 +125,7 @@ class Trials:
         for method in {*self._common.methods} - {*REFERENCES}:
             kind = study.flags[{**METHODS, **FEW_LABELS}[method]]
             study.flags[Retraining].check(kind, study.flags[Aggregation], self._common.select)
-        first = self._classifier(study.flags)
+        first = self.classifier(study.flags)
         first.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):
             self._common.check_clients(len(pool.clients))
@@ -153,7 +172,7 @@ class Trials:
         named: str = "",
     ) -> Trial:  # fmt: skip
         """`named`: what the run is called, where it is not after its method."""
-        alone, settings, classifier = method in REFERENCES, flags[ClassifySettings], self._classifier(flags)
+        alone, settings, classifier = method in REFERENCES, flags[ClassifySettings], self.classifier(flags)
         aggregation = Aggregation() if alone else flags[Aggregation]
         first = sorted(split.pool.clients).index(site) if method == "separate" else 0
         judged = split.pool.table[split.pool.table.split != "train"]
@@ -188,7 +207,7 @@ class Trials:
         training = divided.unknown if divided.at_server is not None else {
             client: pd.concat([divided.known[client], rows]) for client, rows in divided.unknown.items()
         }  # fmt: skip
-        classifier, epochs, chosen = self._classifier(flags), flags[ClassifySettings].epochs, flags[FEW_LABELS[method]]
+        classifier, epochs, chosen = self.classifier(flags), flags[ClassifySettings].epochs, flags[FEW_LABELS[method]]
         few = self._few_trials(classifier, flags)
         judged = split.pool.table[split.pool.table.split != "train"]
         return dataclasses.replace(
@@ -206,7 +225,7 @@ class Trials:
             self._few[key] = FewLabelTrials(classifier.inputs, self.pool, batch, ratio)
         return self._few[key]
 
-    def _classifier(self, flags: Flags) -> Classifier:
+    def classifier(self, flags: Flags) -> Classifier:
         settings, balance = flags[ClassifySettings], flags[ClassBalance]
         network = Network(
             settings.model, settings.size, settings.channels, settings.head, self._common.weights, flags[CutSettings],
@@ -217,6 +236,7 @@ class Trials:
             self._classifiers[key] = Classifier(
                 self._study, self.pool, network, batch=settings.batch, augment=settings.augment,
                 stored_views=settings.stored_views, balance=balance,
+                made=BACKDOOR in flags[AttackSettings].attack,  # patched images are PNG
             )  # fmt: skip
         return self._classifiers[key]
 

@@ -9,7 +9,7 @@ import pandas as pd
 import tensorflow as tf
 from sklearn import metrics
 
-from tffapps.errors import UserError
+from tffapps.errors import Diverged
 
 SCORES = (
     "accuracy",
@@ -114,7 +114,7 @@ def finite_predictions(model: tf.keras.Model, dataset: tf.data.Dataset) -> tuple
 def check_finite(probabilities: np.ndarray) -> None:
     """A UserError that says what to do about a model that has diverged."""
     if not np.isfinite(probabilities).all():
-        raise UserError("the model's predictions are not finite: lower the learning rates (or --dp-noise)")
+        raise Diverged("the model's predictions are not finite: lower the learning rates (or --dp-noise)")
 
 
 _functions: weakref.WeakKeyDictionary[tf.keras.Model, Any] = weakref.WeakKeyDictionary()

@@ -108,6 +108,15 @@ class Aggregation:
         """That a round needs, so that it can do what it is for."""
         return AGAINST_BAD[self.aggregator](self.byzantine) if self.aggregator in AGAINST_BAD else 1
 
+    @property
+    def told(self) -> bool:
+        """Whether `byzantine` changes what it does."""
+        return self.aggregator in AGAINST_BAD and AGAINST_BAD[self.aggregator](0) < AGAINST_BAD[self.aggregator](1)
+
+    def against(self, bad: int) -> Aggregation:
+        """The same, told of so many bad clients at least, if it is to be told at all."""
+        return dataclasses.replace(self, byzantine=max(bad, self.byzantine)) if self.told else self
+
     def check(self, clients: int, method: str, sends_more: bool) -> None:
         """Refuses a federation that it cannot keep its promise for."""
         if clients < self.least_clients:

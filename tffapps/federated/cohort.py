@@ -20,6 +20,7 @@ from tffapps.federated.judge import Judge
 from tffapps.federated.round import AnyState, Round, RoundResult
 
 Result = TypeVar("Result")
+NOT_FINITE = "update is not finite"  # why a client was left out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,7 +200,7 @@ def _outcome(
         if report["ok"]:
             reports[name] = report
         else:
-            left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
+            left_out[name] = NOT_FINITE if report["examples"] else "no usable examples"
             if report.get(scaling.COLUMN) and not report["examples"]:
                 left_out[name] = f"all its {report[scaling.COLUMN]:g} steps overflowed"
     examples = [report["examples"] for report in reports.values()]
