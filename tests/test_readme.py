@@ -37,7 +37,7 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs", "--clean"}
     elsewhere |= {"--authority", "--coordinator", "--without-sandbox"}  # of sites
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
-    elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py
+    elsewhere |= {"--clients-by-folder", "--subjects", "--validate", "--no-install"}  # of benchmarks
     elsewhere |= {"--micron-per-pixel", "--min-grain", "--method", "--threshold", "--scale", "--port"}  # segment, watch
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT))
     assert named - elsewhere <= known
