@@ -24,12 +24,17 @@ def flattened(model: tf.keras.Model) -> tf.keras.Model:
     return tf.keras.Model(model.inputs, written_out(model), name=model.name)
 
 
-def written_out(model: tf.keras.Model, instead: Instead = lambda layer, given: None, entry: Any = None) -> Any:
+def written_out(
+    model: tf.keras.Model,
+    instead: Instead = lambda layer, given: None,
+    entry: Any = None,
+    training: bool | None = None,
+) -> Any:
     """The model's output from its input, through its layers one by one, or through others in their place.
 
-    `entry` takes the input's place.
+    `entry` takes the input's place. `training`: the mode of layers that the model itself does not call in one.
     """
-    return _from(model, model.inputs if entry is None else [entry], None, instead)
+    return _from(model, model.inputs if entry is None else [entry], training, instead)
 
 
 def is_functional(layer: tf.keras.layers.Layer) -> bool:

@@ -20,12 +20,16 @@ class GroupNorm(tf.keras.layers.Layer):
         self.groups = groups_of(int(norm.gamma.shape[0]))
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.normalised(x) * self.gamma + self.beta
+
+    def normalised(self, x: tf.Tensor) -> tf.Tensor:
+        """Before scale and shift."""
         channels = self.gamma.shape[0]
         size = tf.shape(x)
         parts = tf.reshape(x, [size[0], size[1], size[2], self.groups, channels // self.groups])
         mean, variance = tf.nn.moments(parts, axes=[1, 2, 4], keepdims=True)
         parts = (parts - mean) * tf.math.rsqrt(variance + self.epsilon)
-        return tf.ensure_shape(tf.reshape(parts, size), x.shape) * self.gamma + self.beta
+        return tf.ensure_shape(tf.reshape(parts, size), x.shape)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         return input_shape

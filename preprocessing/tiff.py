@@ -109,7 +109,7 @@ def _plane(file: BinaryIO, tiff: tifffile.TiffFile, place: int) -> np.ndarray:
 def _by_libtiff(file: BinaryIO, page: Any, place: int) -> np.ndarray:
     file.seek(0)
     contents = np.frombuffer(file.read(), np.uint8)
-    cv2.setLogLevel(0)  # it tells of damage in lines of its own
+    cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # it tells of damage in lines of its own
     try:
         done, found = cv2.imdecodemulti(contents, cv2.IMREAD_UNCHANGED, range=(place, place + 1))
     except cv2.error:

@@ -364,10 +364,13 @@ TABLES = {
 
 
 def filled(text: str) -> str:
-    for name, make in TABLES.items():
-        pattern = rf"<!-- table: {name} -->\n.*?<!-- end -->"
-        text = re.sub(pattern, f"<!-- table: {name} -->\n{make()}\n<!-- end -->", text, flags=re.DOTALL)
-    return text
+    """The text with its tables made anew; those of other pages are not made."""
+
+    def table(found: re.Match[str]) -> str:
+        name = found[1]
+        return f"<!-- table: {name} -->\n{TABLES[name]()}\n<!-- end -->" if name in TABLES else found[0]
+
+    return re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
 
 
 def main() -> int:

@@ -14,3 +14,9 @@ def test_curves_are_drawn(tmp_path):
     first, second = (cv2.imread(str(tmp_path / f"{name}.png")) for name in ("flat", "steep"))
     assert first.shape == second.shape and first.shape[0] > 400
     assert (first != second).any()
+
+
+def test_a_name_is_not_a_formula(tmp_path):
+    records = pd.DataFrame({"name": r"$\frac$", "round": [1, 2], "accuracy": [0.5, 0.6]})
+    curves(tmp_path / "curves.png", records, "accuracy", r"of $\frac$")
+    assert (tmp_path / "curves.png").stat().st_size > 1000

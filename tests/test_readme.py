@@ -35,7 +35,8 @@ def test_every_flag_named_is_one():
     elsewhere = {"--help", "--no-deps", "--steps", "--target", "--content", "--grams", "--no-attack", "--top", "--by"}
     elsewhere |= {"--images", "--labels", "--only", "--for", "--expect", "--magnification", "--level", "--older"}
     elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs", "--clean"}
-    elsewhere |= {"--authority", "--coordinator", "--without-sandbox"}  # of sites
+    elsewhere |= {"--authority", "--coordinator", "--without-sandbox", "--policy", "--known", "--refused"}  # of sites
+    elsewhere |= {"--client"}  # of audit
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate", "--no-install"}  # of benchmarks
     elsewhere |= {"--micron-per-pixel", "--min-grain", "--method", "--threshold", "--scale", "--port"}  # segment, watch

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tffapps.federated.cohort import Client, stream
     from tffapps.federated.fedavg import FedAvg
     from tffapps.federated.method import Method
-    from tffapps.federated.methods import METHODS, PLAYED
+    from tffapps.federated.methods import FEW_LABELS, METHODS, PLAYED
+    from tffapps.federated.retraining import Retraining
     from tffapps.federated.task import Task, cross_entropy
     from tffapps.federated.unequal import ClassBalance
     from tffapps.figures import Canvas, curves, picture
@@ -54,7 +55,8 @@ _NAMES = {  # by the module they are from
     "federated.cohort": "Client stream",
     "federated.fedavg": "FedAvg",
     "federated.method": "Method",
-    "federated.methods": "METHODS PLAYED",
+    "federated.methods": "FEW_LABELS METHODS PLAYED",
+    "federated.retraining": "Retraining",
     "federated.task": "Task cross_entropy",
     "federated.unequal": "ClassBalance",
     "figures": "Canvas curves picture",

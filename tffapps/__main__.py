@@ -22,6 +22,7 @@ TOOLS = {
     "data": Tool("tffapps.data.__main__", "is a folder fit for one of them"),
     "site": Tool("tffapps.site.__main__", "take part in a federation across machines"),
     "compare": Tool("tffapps.compare_command", "any finished runs beside each other: intervals, paired tests"),
+    "audit": Tool("tffapps.audit.command", "what a finished run gives away of its training images, by attacks on it"),
     "report": Tool("tffapps.report.__main__", "the page of all results"),
     "segment": Tool("tffapps.use.segment", "grains of micrographs by a trained model, and their sizes"),
     "watch": Tool("tffapps.watch.__main__", "a live page of runs, while they run"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from tffapps import engine
 from tffapps.errors import UserError
+from tffapps.privacy.stages import Stage
 from tffapps.settings import Flags, Setting, setting, settings_of
 from tffapps.wire.certificates import Certificates
 
@@ -32,7 +33,8 @@ class Common:
     weights: str = setting("random", "imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False)
     engine: str = setting(
         "in-process",
-        f"where rounds run: {', '.join(engine.NAMES)}, or the sites' HOST:PORT,HOST:PORT",
+        f"where rounds run: {', '.join(engine.NAMES)}, or the sites' HOST:PORT,HOST:PORT; NAME@HOST:PORT waits there"
+        " for a site that joins",
         metavar="ENGINE",
         in_key=False,
     )
@@ -148,6 +150,7 @@ class App:
     tunes: bool = False  # whether it takes --tune
     # a flag that takes imagenet, random or a file → the networks that these flags need such weights for
     networks: Callable[[Flags], Mapping[str, Sequence[str]]] = no_networks
+    stages: tuple[Stage, ...] = ()  # what its clients hand out beside updates, and what protects it
 
     def part(self, name: str) -> ModuleType:
         """One of its modules."""

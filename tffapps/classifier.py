@@ -22,10 +22,11 @@ from tffapps.home import cache_folder
 from tffapps.inputs import PLAIN, TRAINING, Augmentation, Inputs, engine_options
 from tffapps.network import Network
 from tffapps.study import Study
+from tffapps.two_views import VIEWS
 from tffapps.use.recipe import Recipe
 from tffapps.use.steps import Step
 
-AUGMENTATIONS: dict[str, Augmentation] = {"weak": changes.weak, "affine": changes.affine}
+AUGMENTATIONS: dict[str, Augmentation] = {"weak": changes.weak, "affine": changes.affine, "strong": changes.strong}
 
 
 class Classifier:
@@ -51,7 +52,8 @@ class Classifier:
         self.inputs = Inputs(
             network, classes=len(pool.classes), formats=formats, cache=cache_folder() / "features",
             augmentations=AUGMENTATIONS, training_view=PLAIN if augment == "none" else augment,
-            views={augment: stored_views}, store_training=bool(stored_views), **engine_options(study.engine),
+            views={**dict.fromkeys(VIEWS, stored_views or 1), augment: stored_views}, store_training=bool(stored_views),
+            **engine_options(study.engine),
         )  # fmt: skip
         self._balance = balance
         self.task = balance.task(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
@@ -110,10 +112,14 @@ class Classifier:
         return [
             Client(
                 name, functools.partial(self._training, rows, (counts[name], of_all), epochs, seed, position),
-                examples=epochs * len(rows),
+                examples=epochs * len(rows), passes=self._passes(rows, epochs),
             )
             for position, (name, rows) in enumerate(training.items(), first)
         ]  # fmt: skip
+
+    def _passes(self, rows: pd.DataFrame, epochs: int) -> int | None:
+        """How often a round sees an image; drawn with replacement, it may be any number of times."""
+        return epochs * int(rows.path.value_counts().max()) if self._balance.sampling == "plain" and len(rows) else None
 
     def _class_counts(self, rows: pd.DataFrame) -> np.ndarray:
         return np.bincount(self._pool.codes(rows), minlength=len(self._pool.classes))

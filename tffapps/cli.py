@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from preprocessing import guard
 from preprocessing.parser import Parser
-from tffapps import cache_lock, engine, estimate, grids, pretrained
+from tffapps import cache_lock, engine, estimate, grids, pretrained, protection
 from tffapps.app import PAPER, SMALL, App, Common
 from tffapps.errors import RunStopped, UserError
 from tffapps.settings import Flags, Setting, check, names_own_code
@@ -115,6 +115,7 @@ def _parsed(app: App, arguments: Sequence[str] | None) -> Parsed:
     flags = Flags({name: check(each, values[name]) for name, each in settings.items()}, profile, fresh)
     flags = _with_methods(app, _for_engine(app, flags, given))
     flags = _with_splits(app, _with_rules(app, flags), "seeds" in given or "seeds" in stored)
+    protection.check(app, flags)
     return Parsed(flags, frozenset((*stored, *given)), estimated)
 
 

@@ -19,6 +19,7 @@ class Canvas:
         import matplotlib
 
         matplotlib.use("Agg")
+        matplotlib.rcParams["text.parse_math"] = False  # a client may be called $\frac$, and that is not a formula
         from matplotlib import pyplot
 
         self._path, self._pyplot = path, pyplot

@@ -8,6 +8,7 @@
         kept-R-C.npz      what client C keeps for itself after round R, where the method has clients keep anything;
                           kept as long as a checkpoint may need it. Instead of a client, "best": the best weights
         predictions.csv   one row an image, of the models that the run ends with (`evaluation.stored`)
+        ledger.jsonl      what was released under differential privacy (`tffapps.privacy`); it outlives --fresh
         finished.json     there when the run is complete; of the checkpoints only the last is left then
         bundle/           the trained model for use elsewhere (`tffapps.use`), of a run that trains one
 
@@ -32,10 +33,12 @@ import pandas as pd
 from preprocessing.npz import DAMAGE
 from tffapps.errors import UserError
 from tffapps.files import replacing
+from tffapps.privacy.ledger import Ledger
 
 KEPT_CHECKPOINTS = 2
 RECORDS = ("settings.json", "rounds.csv", "clients.csv", "predictions.csv")  # have checksums in finished.json
 FILES, CHECKSUM = "_files", "_sha256"  # in finished.json
+LEDGER = "ledger.jsonl"
 BEST = "best"  # in place of a client: the weights of the round that validation chose
 
 
@@ -89,9 +92,11 @@ class Run:
         return run
 
     def _tidy(self, everything: bool) -> None:
-        """Removes what a killed process left half-written; with `everything`, the whole run but for its lock."""
+        """Removes what a killed process left half-written; with `everything`, the whole run but for its lock and its
+        ledger: what was released once stays released.
+        """
         for path in list(self.folder.iterdir()):
-            if path.suffix == ".tmp" or (everything and path.name != ".lock"):
+            if path.suffix == ".tmp" or (everything and path.name not in (".lock", LEDGER)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def __enter__(self) -> Run:
@@ -109,6 +114,11 @@ class Run:
         files = {name: _checksum(self.folder / name) for name in RECORDS if (self.folder / name).exists()}
         self._write_json("finished.json", {**summary, FILES: files, CHECKSUM: _checksum_of(summary, files)})
         self._thin(1)
+
+    def note_logs(self, heads: dict[str, str]) -> None:
+        """Where the sites' logs ended when the run did: `tffapps site log` compares a log with it."""
+        if heads:
+            self._write_json("site_logs.json", heads)
 
     def summary(self) -> dict[str, Any]:
         path, content = self.folder / "finished.json", self._object("finished.json")
@@ -138,6 +148,10 @@ class Run:
         for name, checksum in files.items():
             if name in RECORDS and _checksum(self.folder / name) != checksum:
                 raise _damaged(self.folder / name)
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.folder / LEDGER)
 
     def rounds(self) -> pd.DataFrame:
         return self._table("rounds.csv")

@@ -1,25 +1,31 @@
 """A run, declared (`Trial`), and the one place that opens, resumes, trains and finishes it (`Study.run`)."""
 
+from __future__ import annotations
+
 import dataclasses
 import pathlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from tffapps import __version__
-from tffapps.app import App, Common
+from tffapps import __version__, privacy_table
+from tffapps.app import LAST, VALIDATION, App, Common
 from tffapps.engine import Engine
+from tffapps.engine.values import HERE
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
 from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
 from tffapps.evaluation.evidence import Entry, classifier_entry
+from tffapps.federated import record_noise
 from tffapps.federated.aggregation import Aggregation
+from tffapps.federated.ccvr import Collection, build_collection
 from tffapps.federated.cohort import Client
 from tffapps.federated.method import Method
+from tffapps.federated.retraining import NONE, Retraining
 from tffapps.federated.round import Round, build_round
 from tffapps.federated.sampling import Sampling
 from tffapps.federated.statistics import Reestimation, build_reestimation, check_aggregation
@@ -66,20 +72,30 @@ class Trial:
     tuned: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # flags that --tune chose: they are in settings
     bundle: Recipe | None = None  # how its bundle is made; None where it trains no model for use
     trained: int = 0  # subjects that it is trained with: tests over splits that overlap need it
+    retraining: Retraining = NONE  # of the classifying layer, after the last round
     clients_per_round: int = 0  # so many are drawn for each round; 0: all. `Study.run` sets it as the flag says
 
     def __post_init__(self) -> None:
         if self.reestimate:
             check_aggregation(self.aggregation)
+        self.retraining.check(self.method, self.aggregation, VALIDATION if self.evaluator.chosen_by else LAST)
 
     def key(self) -> dict[str, Any]:
         """Changes with any setting that is in a key, the images, the initial weights, the labels."""
-        settings = {type(each).__name__: key_values(each) for each in (*self.settings, self.method, self.aggregation)}
+        settings = {
+            type(each).__name__: key_values(each)
+            for each in (*self.settings, *self.retraining.where_used, self.method, self.aggregation)
+        }
         return {
             "labels": dict(self.labels), "rounds": self.rounds, "settings": settings, "data": dict(self.data),
             "initial": dict(self.initial.identity), **({"reestimate": True} if self.reestimate else {}),
             **({"clients_per_round": self.cohort} if self.cohort < self.size else {}),
         }  # fmt: skip
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised in differential privacy: then it has a ledger."""
+        return self.aggregation.aggregator == "dp" or self.method.record_dp > 0
 
     @property
     def cohort(self) -> int:
@@ -112,19 +128,29 @@ class Record:
 class Study:
     """All runs of one command: they share every round that has been built."""
 
+    # Is shown every trial, and the name of its folder, before it is played: `tffapps.audit` looks for one.
+    instead: ClassVar[Callable[[Study, Trial, str], None] | None] = None
+
     def __init__(self, app: App, flags: Flags, engine: Engine) -> None:
         self.app, self.flags, self.engine = app, flags, engine
         self.common = flags[Common]
         self.folder = app.folder(flags)
         self._rounds: dict[Any, tuple[Task, Round]] = {}  # a task is kept alive beside its round: its id is in the key
         self._reestimations: dict[Any, tuple[Task, Reestimation | None]] = {}
+        self._collections: dict[Any, tuple[Task, Collection]] = {}
+        self._seeded_tasks: dict[int, tuple[Task, Task]] = {}  # by the id of the task that it was, kept alive
         self._records: dict[str, Record] = {}
 
     def run(self, trial: Trial) -> Record:
         """The record of a trial: its run is opened, resumed, trained and finished as far as it is not yet."""
+        declared = trial
         trial = dataclasses.replace(trial, clients_per_round=trial.clients_per_round or self.common.clients_per_round)
+        self._check_alone(trial)
+        trial = self._seeded(trial) if trial.method.record_dp else trial
         key = trial.key()
         folder_name = f"{trial.name}-{key_of(key)}"
+        if Study.instead is not None:
+            Study.instead(self, declared, folder_name)
         if folder_name not in self._records:  # else this command has played it already
             with Run(self.folder, trial.name, key, self._about(trial), self.flags.fresh) as run:
                 if not run.finished:
@@ -132,18 +158,50 @@ class Study:
                     run.finish(self._summary(run, trial))
                 if trial.bundle is not None and not of_run.has_bundle(run):
                     chosen = run.kept(BEST) if trial.evaluator.chosen_by else None
-                    of_run.leave_bundle(run, trial.bundle, _last_weights_of(run, trial), chosen)
+                    recipe = trial.bundle.without_training_images() if trial.private else trial.bundle
+                    of_run.leave_bundle(run, recipe, last_weights_of(run, trial), chosen)
+                if trial.private:
+                    privacy_table.write(self.folder, trial.aggregation.dp_delta)
                 self._records[folder_name] = _record(run, trial)
         return self._records[folder_name]
 
+    def _check_alone(self, trial: Trial) -> None:
+        """A model that one site trains by itself is no sum, and has no noise."""
+        wanted = self.flags.as_dict().get("aggregator")
+        if not self.engine.sites or trial.size > 1 or wanted not in ("secure", "dp"):
+            return
+        if any(client.site != HERE for client in trial.clients()):
+            raise UserError(
+                f"--aggregator {wanted}: {trial.labels['method']} trains at one site by itself, whose whole model would"
+                " reach the coordinator; leave it out of --methods"
+            )
+
+    def _seeded(self, trial: Trial) -> Trial:
+        """With noise that can be repeated, where nobody's images are at stake but one's own: in a simulation."""
+        if self.engine.sites:
+            return trial
+        if id(trial.task) not in self._seeded_tasks:
+            task = dataclasses.replace(trial.task, client_spec=record_noise.Seeded.spec(trial.task.client_spec))
+            self._seeded_tasks[id(trial.task)] = trial.task, task
+        seed, clients = int(trial.labels["seed"]), trial.clients
+        return dataclasses.replace(
+            trial, task=self._seeded_tasks[id(trial.task)][1], clients=lambda: record_noise.seeded(clients(), seed)
+        )
+
     def _train(self, run: Run, trial: Trial) -> Trained:
+        self.engine.about(self.app.name, str(trial.labels.get("method", trial.method.name)), run.folder.name)
+        trained = self._play(run, trial)
+        run.note_logs(self.engine.log_heads())
+        return trained
+
+    def _play(self, run: Run, trial: Trial) -> Trained:
         return train(
             run, self.round_of(trial), trial.initial.weights, trial.clients(),
             rounds=trial.rounds, evaluate=trial.evaluator.evaluate, engine=self.engine, min_clients=trial.min_clients,
             headline=trial.evaluator.headline, chosen_by=trial.evaluator.chosen_by,
             tensorboard=self.common.tensorboard, mlflow=self.common.mlflow, server_data=trial.server_data,
             enough=trial.enough, seed=int(trial.labels["seed"]), reestimation=self.reestimation_of(trial),
-            clients_per_round=trial.clients_per_round,
+            clients_per_round=trial.clients_per_round, retraining=self.retraining_of(trial),
         )  # fmt: skip
 
     def _store(self, run: Run, trial: Trial, trained: Trained) -> None:
@@ -159,7 +217,10 @@ class Study:
         counted = trial.method.counts_clients or not trial.aggregation.weighted
         key = (id(trial.task), trial.method, trial.aggregation, trial.cohort if counted else None)
         if key not in self._rounds:
-            self._rounds[key] = trial.task, build_round(trial.task, trial.method, trial.aggregation, trial.cohort)
+            self._rounds[key] = (
+                trial.task,
+                build_round(trial.task, trial.method, trial.aggregation, trial.cohort, bool(self.engine.sites)),
+            )
         return self._rounds[key][1]
 
     def reestimation_of(self, trial: Trial) -> Reestimation | None:
@@ -168,14 +229,26 @@ class Study:
             return None
         key = (id(trial.task), trial.aggregation.aggregator)
         if key not in self._reestimations:
-            self._reestimations[key] = trial.task, build_reestimation(trial.task, trial.aggregation)
+            self._reestimations[key] = (
+                trial.task,
+                build_reestimation(trial.task, trial.aggregation, bool(self.engine.sites)),
+            )
         return self._reestimations[key][1]
+
+    def retraining_of(self, trial: Trial) -> Collection | None:
+        """Built once for all trials of a task; None where nothing is re-trained."""
+        if not trial.retraining.used:
+            return None
+        key = (id(trial.task), trial.retraining)
+        if key not in self._collections:
+            self._collections[key] = trial.task, build_collection(trial.task, trial.retraining)
+        return self._collections[key][1]
 
     def _summary(self, run: Run, trial: Trial) -> dict[str, Any]:
         rounds, chosen_by = run.rounds(), trial.evaluator.chosen_by
         chosen = rounds[chosen_by].idxmin() if chosen_by and rounds[chosen_by].notna().any() else rounds.index[-1]
         row = {str(name): value for name, value in rounds.loc[chosen].items()}
-        return {**trial.evaluator.summary(row, _weights_of(run, trial)), TRAINED: trial.trained}
+        return {**trial.evaluator.summary(row, weights_of(run, trial)), TRAINED: trial.trained}
 
     def _about(self, trial: Trial) -> dict[str, Any]:
         """What `settings.json` holds beside the key: labels, versions, and the flags as they were resolved."""
@@ -192,13 +265,13 @@ class Study:
 
 def _record(run: Run, trial: Trial) -> Record:
     tuned = "; ".join(f"{name}={value}" for name, value in trial.tuned.items())
-    return Record(trial.labels, run.rounds(), run.clients(), run.summary(), run.folder, _weights_of(run, trial), tuned)
+    return Record(trial.labels, run.rounds(), run.clients(), run.summary(), run.folder, weights_of(run, trial), tuned)
 
 
-def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
+def weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights of the round that stands for a run, when they are asked for."""
     # Not of the trial itself: a record would keep its initial weights and test images in memory.
-    chosen, last = bool(trial.evaluator.chosen_by), _last_weights_of(run, trial)
+    chosen, last = bool(trial.evaluator.chosen_by), last_weights_of(run, trial)
 
     def read() -> list[np.ndarray]:
         best = run.kept(BEST) if chosen else None
@@ -207,7 +280,7 @@ def _weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     return read
 
 
-def _last_weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
+def last_weights_of(run: Run, trial: Trial) -> Callable[[], list[np.ndarray]]:
     """Reads the weights that a run ended with, when they are asked for."""
     count, averaged = len(trial.initial.weights), trial.method.average_from > 0
 

@@ -13,11 +13,15 @@ import tree
 from tffapps.engine import Engine
 from tffapps.errors import UserError
 from tffapps.evaluation.evaluator import Metrics, Trained
+from tffapps.federated.ccvr import Collection, Retrained, retrain
 from tffapps.federated.cohort import Client, Outcome, play
+from tffapps.federated.releases import of_round
 from tffapps.federated.round import AnyState, Round
 from tffapps.federated.sampling import Sampling
 from tffapps.federated.statistics import Reestimated, Reestimation, reestimate
 from tffapps.logs import logs
+from tffapps.privacy.accounting import for_unit, spent_by_rdp
+from tffapps.privacy.release import CLIENT, RECORD
 from tffapps.progress import Progress
 from tffapps.runs import BEST, Run
 
@@ -44,6 +48,7 @@ def train(
     seed: int = 0,
     reestimation: Reestimation | None = None,
     clients_per_round: int = 0,
+    retraining: Collection | None = None,
 ) -> Trained:
     """Plays rounds 1 … `rounds` of a run, going on after the last one it has; returns the federation at its end.
 
@@ -65,6 +70,7 @@ def train(
       seed: for methods that draw random numbers.
       reestimation: of BatchNorm's statistics after every round, before it is judged; the next one begins with them.
       clients_per_round: so many of the clients are drawn for each round; 0: all take part.
+      retraining: of the classifying layer, after the last round and before it is judged.
     """
     state = round_.start(weights, seed)
     done, state = _resume(run, state)
@@ -81,17 +87,28 @@ def train(
     if 0 < done < rounds:
         print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
 
+    def spend(number: int, present: Sequence[int]) -> None:
+        # Before anything is computed: what a crash makes happen twice is released twice.
+        released = of_round(round_.method, round_.aggregation, [clients[position] for position in present], number)
+        if released:
+            run.ledger.append(released)
+
     with Progress(run.folder.name, rounds, done) as progress, logs(run, tensorboard=tensorboard, mlflow=mlflow) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
             outcome = play(
                 round_, state, clients, number, min_clients, server_data,
                 lambda position: run.kept(position) or first_kept, sampling.positions(number),
+                functools.partial(spend, number),
             )  # fmt: skip
             reestimated = None
             if reestimation is not None:
                 reestimated = reestimate(reestimation, outcome.state, clients, number, outcome.reports.keys())
                 outcome = _with_statistics(outcome, reestimated)
+            retrained = None
+            if retraining is not None and number == rounds:
+                retrained = retrain(retraining, outcome.state, clients, number, outcome.reports.keys(), seed)
+                outcome = _with_new_head(outcome, retrained)
             state = outcome.state
             for position, kept in outcome.kept.items():
                 run.keep(number, position, kept())
@@ -101,7 +118,7 @@ def train(
             metrics = evaluate(model)
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
-            row = _row(number, metrics, outcome, round_, sampling, reestimated)
+            row = _row(number, metrics, outcome, round_, sampling, reestimated, retrained) | _epsilons(run, round_)
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
             row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
@@ -145,9 +162,15 @@ def _with_statistics(outcome: Outcome, reestimated: Reestimated) -> Outcome:
     return dataclasses.replace(outcome, state=reestimated.state, left_out={**outcome.left_out, **left_out})
 
 
+def _with_new_head(outcome: Outcome, retrained: Retrained) -> Outcome:
+    left_out = {name: f"of the features: {why}" for name, why in retrained.left_out.items()}
+    return dataclasses.replace(outcome, state=retrained.state, left_out={**outcome.left_out, **left_out})
+
+
 def _row(
-    number: int, metrics: Metrics, outcome: Outcome, round_: Round, sampling: Sampling, reestimated: Reestimated | None
-) -> dict[str, Any]:
+    number: int, metrics: Metrics, outcome: Outcome, round_: Round, sampling: Sampling, reestimated: Reestimated | None,
+    retrained: Retrained | None = None,
+) -> dict[str, Any]:  # fmt: skip
     row: dict[str, Any] = {"round": number, **metrics}
     row["training_loss"] = outcome.loss
     row["examples"] = outcome.examples
@@ -159,10 +182,18 @@ def _row(
         row["bytes_down"] += reestimated.bytes_down
         row["bytes_up"] += reestimated.bytes_up
         row["statistics_clients"] = reestimated.clients
-    if round_.aggregation.aggregator == "dp":
-        epsilon = round_.aggregation.epsilon(sampling.most_rounds(number))
-        row["epsilon"] = None if epsilon is None else round(epsilon, 4)
+    if retrained is not None:
+        row["bytes_down"] += retrained.bytes_down
+        row["bytes_up"] += retrained.bytes_up
     return row
+
+
+def _epsilons(run: Run, round_: Round) -> dict[str, float]:
+    """By RDP, of all that the ledger of the run has: also of rounds that were played again."""
+    units = {"epsilon": CLIENT} if round_.aggregation.aggregator == "dp" else {}
+    units |= {"epsilon_record": RECORD} if round_.method.record_dp else {}
+    releases, delta = run.ledger.releases() if units else [], round_.aggregation.dp_delta
+    return {name: round(spent_by_rdp(for_unit(releases, unit), delta, unit), 4) for name, unit in units.items()}
 
 
 def _note(row: dict[str, Any], headline: str, outcome: Outcome) -> str:

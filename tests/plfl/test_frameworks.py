@@ -200,6 +200,34 @@ def test_every_client_and_round_has_random_numbers_of_its_own(stored):
     assert sorted(first) == sorted(second) == sorted(list(range(len(first) // EPOCHS)) * EPOCHS)
 
 
+def test_fixmatch_mended_has_fssfls_images_in_fssfls_order(stored):
+    """With neutral settings a step is the same (tests/federated/test_mended_fixmatch.py), so the run is."""
+    for client, other in zip(stored.federation("fssfl").clients, stored.federation("fixmatch").clients):
+        plain, found = client.batches(2).training, other.batches(2).training
+        assert (found.steps, found.number) == (plain.steps, 2) and found.prior.sum() == pytest.approx(1)
+        for one, same in zip(plain.labelled.as_numpy_iterator(), found.labelled.as_numpy_iterator(), strict=True):
+            assert np.array_equal(one[0], same[0]) and np.array_equal(one[1], same[1])
+        rows = []
+        for one, same in zip(plain.unlabelled.as_numpy_iterator(), found.unlabelled.as_numpy_iterator(), strict=True):
+            assert np.array_equal(one[0], same[0]) and np.array_equal(one[1], same[1])
+            rows += same[2].tolist()
+        assert set(rows) == set(range(found.images))
+
+
+def test_semifls_clients_have_no_labels_and_its_server_has_gold(stored):
+    federation = stored.federation("semifl")
+    data = federation.clients[0].batches(1)
+    assert all(len(labels) == 0 for _, labels in data.labelled.as_numpy_iterator())
+    table = division.split(stored.pool, "plfl", 0)
+    gold = table[(table.client == oai.SERVER) & (table.split == "train")]
+    given = federation.server_data(1)
+    labels = np.concatenate([labels for _, labels in given.batches.as_numpy_iterator()])
+    assert sorted(labels) == sorted(2 * stored.pool.codes(gold).tolist())  # two epochs
+    others, views = data.others.as_numpy_iterator(), data.unlabelled.as_numpy_iterator()
+    orders = [np.concatenate([batch[-1] for batch in each]) for each in (others, views)]
+    assert sorted(orders[0]) == sorted(orders[1]) and not np.array_equal(*orders)
+
+
 def test_given_clients_are_all_there_and_draw_each_on_their_own(pool, stored):
     names = ["server", "east", "west", "north"]
     table = pool.table.assign(client=[names[row % 4] for row in range(len(pool.table))], split="train")

@@ -5,10 +5,10 @@ import types
 import numpy as np
 import pytest
 
-from tffapps import Split, cli
+from tffapps import Common, Split, cli
 from tffapps.data import knees, oai
 from tffapps.data.pool import Pool
-from tffapps.plfl import APP, METHODS, PoisonSettings, trials
+from tffapps.plfl import APP, METHODS, ON_REQUEST, PoisonSettings, trials
 from tffapps.runs import key_of
 from tffapps.settings import settings_of
 
@@ -94,13 +94,29 @@ def test_a_flag_is_in_the_key_of_the_runs_that_depend_on_it(flag, changed, pool,
 def test_no_setting_is_forgotten(pool):
     found = trials_of(pool)
     written: dict[str, set[str]] = {}
-    for method in METHODS:
+    for method in (*METHODS, *ON_REQUEST):
         for name, values in found.trial(method, 0).key()["settings"].items():
             written.setdefault(name, set()).update(values)
     for owner in APP.settings:
         fields = {each.name for each in settings_of(owner) if each.in_key and not each.in_key_when_changed}
         (kind,) = [name for name in written if name in (owner.__name__, f"Tested{owner.__name__}")] or [""]
         assert fields == written.get(kind, set()), owner
+
+
+def test_what_waits_to_be_named_depends_on_its_own_flags(pool):
+    def keys_of(*arguments):
+        found = trials_of(pool, *arguments)
+        return {method: key_of(found.trial(method, 0).key()) for method in (*METHODS, *ON_REQUEST)}
+
+    plain, fixmatches = keys_of(), {"fixmatch", "flexmatch", "freematch"}
+    for flag, changed in {
+        "--align=1": fixmatches, "--tau=0.5": {"fssfl", *fixmatches}, "--fairness=0": {"freematch"},
+        "--warmup-rounds=1": set(ON_REQUEST), "--semifl-tau=0.5": {"semifl"}, "--alternate-rounds=3": {"semifl", "fl2"},
+    }.items():  # fmt: skip
+        other = keys_of(flag)
+        assert {method for method in plain if plain[method] != other[method]} == changed, flag
+    assert set(cli.parse(APP, FLAGS)[Common].methods) == set(METHODS)
+    assert trials_of(pool).trial("semifl", 0).initial.weights is GOLD
 
 
 def test_seed_model_and_share_tell_runs_apart(pool):

@@ -63,10 +63,18 @@ def test_too_few_members(federation):
 
 @pytest.mark.parametrize(
     "change",
-    [{"session": "x"}, {"number": 0}, {"members": ("b", "a", "c")}, {"size": 0}, {"bits": 63}, {"members": ("a",) * 3}],
+    [
+        {"session": "x"},
+        {"number": 0},
+        {"members": ("b", "a", "c")},
+        {"size": 0},
+        {"bits": 63},
+        {"members": ("a",) * 3},
+        {"work": "x"},
+    ],
 )
 def test_agreements_that_cannot_be(change):
-    good = {"session": "0" * 32, "number": 1, "members": NAMES, "size": 5, "bits": BITS}
+    good = {"session": "0" * 32, "number": 1, "members": NAMES, "size": 5, "bits": BITS, "work": "a" * 64}
     assert Agreement.from_fields(Agreement(**good).to_fields()) == Agreement(**good)
     with pytest.raises(Refused):
         Agreement(**{**good, **change})

@@ -7,48 +7,76 @@ import os
 import pathlib
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 
 from tests.engine.closed import ends, need_namespaces
 from tests.site.conftest import files
 from tffapps.site import confinement, data
+from tffapps.site import policy as policies
+from tffapps.site.budget import Budget
+from tffapps.site.gatehouse import Gatehouse
 from tffapps.site.guarded_worker import GuardedWorker
 from tffapps.site.mailbox import Mailbox
+from tffapps.site.policy import Policy
+from tffapps.site.summing import Sums
+from tffapps.wire.dial_out import DialOut
 from tffapps.wire.forward import forward
 
 
 class Member:
     """One site with its client's part of the images; what `site serve` does, but that nobody looks at the files.
 
-    What it makes when asked lies in the folder in which the test works.
+    What it makes when asked lies in the folder in which the test works. Without `gate` it has nothing but its sandbox.
     """
 
-    def __init__(self, images: pathlib.Path, folder: pathlib.Path, client: str, port: int = 0, **published) -> None:
+    def __init__(
+        self,
+        images: pathlib.Path,
+        folder: pathlib.Path,
+        client: str,
+        port: int = 0,
+        gate: bool = True,
+        policy: Policy | None = None,
+        **published,
+    ) -> None:
         self.name = name = client
         self._certificates = files(folder, name)
         table = data.load(images, name)
         self.description = {**data.describe(table, name), "formats": ["png"], **published}
         self._stack = contextlib.ExitStack()
         self._folder = self._stack.enter_context(data.working_folder(table, self.description))
-        self._mailbox = Mailbox(self._folder, table, self.description)
+        self.log = pathlib.Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tffapps-log-")))
+        self._gatehouse = self._stack.enter_context(
+            Gatehouse(policy or policies.default(), self._folder, self.description, log=self.log)
+        )
+        self._guards = self._gatehouse.guards if gate else []
+        self._mailbox = Mailbox(self._folder, table, self.description, permit=self._gatehouse.permits.job)
         self._stack.enter_context(_looking(self._mailbox))
         self.port = port
+        self.budget = Budget(confinement.home_of(name), name)
+        self.sums = Sums(name, self._certificates, self.budget)
         self.start()
 
     @property
     def address(self) -> str:
         return f"localhost:{self.port}"
 
-    def start(self) -> None:
+    def _entrance(self) -> socket.socket | DialOut:
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
         listener.listen(16)
         self.port = listener.getsockname()[1]
+        return listener
+
+    def start(self) -> None:
         self.worker = GuardedWorker(
-            listener, name=f"site {self.name}", folder=self._folder, certificates=self._certificates,
-            own=self._mailbox.methods, sandbox=confinement.of_the_worker(self._folder, self.name),
+            self._entrance(), name=f"site {self.name}", folder=self._folder, certificates=self._certificates,
+            guards=[*self._guards, self.sums],
+            own={**self._mailbox.methods, **self._gatehouse.permits.methods, **self.sums.methods},
+            journal=self._gatehouse.log, sandbox=confinement.of_the_worker(self._folder, self.name),
         )  # fmt: skip
 
     def kill(self) -> None:

@@ -48,13 +48,31 @@ class Watching:
         return answer.SerializeToString()
 
 
+class Written:
+    """What was written down; nothing more can be while it is full."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.full = False
+
+    def write(self, call: Call, decision: str, answer: int) -> None:
+        self.lines.append(f"{call.method} {decision} {answer > 0}")
+        if self.full:
+            raise Refused("the log is full")
+
+
+JOURNAL = Written()
+
+
 @pytest.fixture(scope="module")
 def guarded(folder):
     need_namespaces()
     listener, guard = socket.create_server(("127.0.0.1", 0)), Watching()
     address = f"localhost:{listener.getsockname()[1]}"
     own = {"/tffapps.Site/Echo": lambda caller, content: f"{caller} said ".encode() + content}
-    worker = GuardedWorker(listener, name="site a", certificates=files(folder, "a"), guards=[guard], own=own)
+    worker = GuardedWorker(
+        listener, name="site a", certificates=files(folder, "a"), guards=[guard], own=own, journal=JOURNAL
+    )
     with contextlib.closing(channel(address, files(folder, "coordinator"))) as way:
         yield remote.RemoteWorker(way, lambda: True), guard, way, worker
     worker.stop()
@@ -100,3 +118,20 @@ def test_what_a_worker_says_of_its_failure_stays_at_the_site(guarded, caplog):
     with pytest.raises(remote.WorkFailed, match=r"^its worker failed \([a-z_]*\); the site's log says more$"):
         guarded[0].evaluate(DOUBLED, wrong, doubled.type_signature.result)
     assert "float" in caplog.records[0].message
+
+
+def test_everything_is_written_down_or_does_not_leave(guarded):
+    worker, _, way, _ = guarded
+    JOURNAL.lines.clear()
+    worker.evaluate(DOUBLED, number(4), doubled.type_signature.result)
+    way.unary_unary("/tffapps.Site/Echo")(b"this")
+    with pytest.raises(remote.WorkFailed):
+        worker.evaluate(DOUBLED, number(13), doubled.type_signature.result)
+    assert JOURNAL.lines == [
+        "CreateValue passed True", "CreateCall passed True", "Compute passed True", "Dispose passed False",
+        "Echo passed True", "CreateValue refused: thirteen False",
+    ]  # fmt: skip
+    JOURNAL.full = True
+    with pytest.raises(remote.WorkFailed, match="the log is full"):
+        worker.call("/tffapps.Site/Echo", b"this")
+    JOURNAL.full = False

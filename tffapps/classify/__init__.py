@@ -10,6 +10,7 @@ from typing import Any
 from models.names import HEADS, PRETRAINED_SIZE, RANDOM_SIZE
 from tffapps import (
     DEMO_NETWORK,
+    FEW_LABELS,
     LAST,
     METHODS,
     MODEL,
@@ -21,8 +22,10 @@ from tffapps import (
     ClassBalance,
     CutSettings,
     Flags,
+    Retraining,
     setting,
 )
+from tffapps.settings import CHANGED
 
 REFERENCES = ("separate", "centralised")
 METRICS = ("accuracy", "f1", "macro_f1", "auroc", "auprc")
@@ -44,6 +47,32 @@ class ClassifySettings:
     epochs: int = setting(1, "local epochs a round", least=1)
     batch: int = setting(32, "images a batch", least=1)
     standin_images: int = setting(40, "stand-in: images of each class at each client", least=3, in_key=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSettings:
+    """Which labels are known. A trial lists it where not all are."""
+
+    labelled_share: float = setting(
+        1.0, "of the training images: labelled, drawn by subject; 1: all", above=0, most=1, in_key=CHANGED
+    )
+    labels: str = setting("clients", "--labelled-share: who has them", choices=("clients", "server"), in_key=CHANGED)
+    unlabelled_ratio: int = setting(
+        2, "--labelled-share: unlabelled images a step for each labelled one (thesis of PLFL)", least=1, in_key=CHANGED
+    )
+
+    @property
+    def used(self) -> bool:
+        return self.labelled_share < 1
+
+    @property
+    def where_used(self) -> list["LabelSettings"]:
+        """For a trial's settings: none where all is as it is without them, so that its key is, too."""
+        return [self] if self.used else []
+
+    def described(self) -> dict[str, Any]:
+        """Columns of tables, where not all are labelled."""
+        return {"labelled_share": self.labelled_share, "labels": self.labels} if self.used else {}
 
 
 _SMALL: dict[str, Any] = {
@@ -87,13 +116,16 @@ APP = App(
     package=__name__,
     summary="federated classification of any images",
     description="Federated classification of any labelled folder of images.",
-    settings=(ClassifySettings, CutSettings, ClassBalance, Aggregation, *METHODS.values()),
+    settings=(
+        ClassifySettings, LabelSettings, CutSettings, ClassBalance, Retraining, Aggregation, *METHODS.values(),
+        *FEW_LABELS.values(),
+    ),
     profiles=PROFILES,
-    methods=(*METHODS, *REFERENCES),
-    on_request=tuple(name for name in METHODS if name not in PLAYED),
+    methods=(*METHODS, *FEW_LABELS, *REFERENCES),
+    on_request=(*(name for name in METHODS if name not in PLAYED), *FEW_LABELS),
     not_across_sites={"centralised": "no site has all the images"},
     networks=_networks,
     divides=True,
     selects=(LAST, VALIDATION),
     tunes=True,
-)
+)  # fmt: skip

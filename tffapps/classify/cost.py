@@ -5,7 +5,7 @@ from tffapps.classify import APP, REFERENCES, ClassifySettings
 from tffapps.estimate import Cost
 from tffapps.measured_networks import classifiers, inputs_of
 
-_GRADIENTS = {"fedsam": 2, "ditto": 2, "moon": 2}  # in a step, and what costs as much
+_GRADIENTS = {"fedsam": 2, "ditto": 2, "moon": 2, "semifl": 2, "fl2": 3}  # in a step, and what costs as much
 
 
 def costs(flags: Flags, pool: Pool) -> list[Cost]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tffapps import (
     CHOSEN,
+    FEW_LABELS,
     METHODS,
     VALIDATION,
     Aggregation,
@@ -23,6 +24,7 @@ from tffapps import (
     PredictionEvaluator,
     Predictions,
     Record,
+    Retraining,
     Split,
     Study,
     Trial,
@@ -35,7 +37,8 @@ from tffapps import (
     with_earlier,
     write_table,
 )
-from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, claims, data
+from tffapps.classify import APP, METRICS, REFERENCES, ClassifySettings, LabelSettings, claims, data, labels
+from tffapps.classify.few import FewLabelTrials
 from tffapps.data import labelled, splits
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification, evidence
@@ -60,6 +63,7 @@ def run(flags: Flags) -> None:
     what_ran = {
         "chosen": CHOSEN[common.select], "data": trials.pool.name, "profile": flags.profile,
         "weights": trials.weights, "model": flags[ClassifySettings].model, **trials.balance,
+        **flags[LabelSettings].described(), **flags[Retraining].described(),
     }  # fmt: skip
     entries = [record.entry(personal=_personal(record)) for record in records]
     by = ["method", "site", "aggregator", "rounds", "personal"]
@@ -97,6 +101,11 @@ class Trials:
         self._study, self._common, self.pool = study, study.common, pool
         self._classifiers: dict[Any, Classifier] = {}
         self._evaluators: dict[Any, Evaluator] = {}
+        self._few: dict[Any, FewLabelTrials] = {}
+        labels.check(study.flags, pool)
+        for method in {*self._common.methods} - {*REFERENCES}:
+            kind = study.flags[{**METHODS, **FEW_LABELS}[method]]
+            study.flags[Retraining].check(kind, study.flags[Aggregation], self._common.select)
         first = self._classifier(study.flags)
         first.inputs.initial(self._common.seeds[0])  # first: a missing file of weights is not found out last
         if set(self._common.methods) - set(REFERENCES):
@@ -126,10 +135,13 @@ class Trials:
 
     def of(self, method: str, flags: Flags, split: Split, seed: int) -> Iterator[Trial]:
         """The trials of a method: `separate` is one for each client."""
-        pool = split.pool
-        training = {client: pool.part("train", client) for client in sorted(pool.clients)}
-        if method == "centralised":
-            yield self._trial(method, ALL_DATA, {ALL_DATA: pool.part("train")}, flags, split, seed)
+        divided = labels.divide(split.pool, flags[LabelSettings], self._common.group, seed)
+        training = dict(divided.known)
+        if method in FEW_LABELS:
+            yield self._few_labels(method, divided, flags, split, seed)
+        elif method == "centralised":
+            rows = pd.concat(list(training.values())) if divided.unknown else split.pool.part("train")
+            yield self._trial(method, ALL_DATA, {ALL_DATA: rows}, flags, split, seed)
         elif method == "separate":
             for client, rows in training.items():
                 yield self._trial(method, client, {client: rows}, flags, split, seed)
@@ -137,8 +149,10 @@ class Trials:
             yield self._trial(method, FEDERATION, training, flags, split, seed)
 
     def _trial(
-        self, method: str, site: str, training: dict[str, pd.DataFrame], flags: Flags, split: Split, seed: int
-    ) -> Trial:
+        self, method: str, site: str, training: dict[str, pd.DataFrame], flags: Flags, split: Split, seed: int,
+        named: str = "",
+    ) -> Trial:  # fmt: skip
+        """`named`: what the run is called, where it is not after its method."""
         alone, settings, classifier = method in REFERENCES, flags[ClassifySettings], self._classifier(flags)
         aggregation = Aggregation() if alone else flags[Aggregation]
         first = sorted(split.pool.clients).index(site) if method == "separate" else 0
@@ -146,26 +160,51 @@ class Trials:
         evaluator = self._evaluator(classifier, split, seed, _is_personal(method))
         return Trial(
             labels={
-                "method": method, "site": site, "seed": seed, "aggregator": aggregation.described(),
+                "method": named or method, "site": site, "seed": seed,
+                "aggregator": aggregation.described(bool(self._study.engine.sites)),
                 "rounds": settings.rounds, **split.labels, **({"chosen": VALIDATION} if evaluator.chosen_by else {}),
             },
-            name=name_of(method, site, split.name, f"seed{seed}"),
+            name=name_of(named or method, site, split.name, f"seed{seed}"),
             method=flags[METHODS["fedavg" if alone else method]],
             task=classifier.task,
             clients=lambda: classifier.clients(training, judged, seed, settings.epochs, first),
             initial=classifier.inputs.initial(seed),
             rounds=settings.rounds,
             evaluator=evaluator,
-            settings=[settings, *classifier.balance_settings],
+            settings=[settings, *classifier.balance_settings, *flags[LabelSettings].where_used],
             data={"images": split.pool.key},
             size=len(training),
             aggregation=aggregation,
-            min_clients=1 if alone else self._common.min_clients,
+            min_clients=1 if alone or len(training) == 1 else self._common.min_clients,
             reestimate=flags[CutSettings].reestimate,
+            retraining=flags[Retraining],
             # Of a personal method clients use their own models.
             bundle=None if _is_personal(method) else classifier.recipe(training, split.pool.part("val")),
             trained=subjects_in(pd.concat(list(training.values()))),
         )  # fmt: skip
+
+    def _few_labels(self, method: str, divided: labels.Divided, flags: Flags, split: Split, seed: int) -> Trial:
+        """As a supervised trial over all of the clients' images, but for what they train with."""
+        training = divided.unknown if divided.at_server is not None else {
+            client: pd.concat([divided.known[client], rows]) for client, rows in divided.unknown.items()
+        }  # fmt: skip
+        classifier, epochs, chosen = self._classifier(flags), flags[ClassifySettings].epochs, flags[FEW_LABELS[method]]
+        few = self._few_trials(classifier, flags)
+        judged = split.pool.table[split.pool.table.split != "train"]
+        return dataclasses.replace(
+            self._trial("fedavg", FEDERATION, dict(training), flags, split, seed, named=method),
+            method=chosen,
+            task=few.task(chosen, divided.at_server is not None),
+            clients=lambda: few.clients(chosen, divided, judged, seed, epochs),
+            server_data=few.server_data(divided, seed, epochs),
+        )
+
+    def _few_trials(self, classifier: Classifier, flags: Flags) -> FewLabelTrials:
+        batch, ratio = flags[ClassifySettings].batch, flags[LabelSettings].unlabelled_ratio
+        key = (id(classifier), batch, ratio)
+        if key not in self._few:
+            self._few[key] = FewLabelTrials(classifier.inputs, self.pool, batch, ratio)
+        return self._few[key]
 
     def _classifier(self, flags: Flags) -> Classifier:
         settings, balance = flags[ClassifySettings], flags[ClassBalance]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tffapps.data import groups
+from tffapps.data import groups, header
 from tffapps.data import manifest as manifests
 from tffapps.data.artists import SPLITS as SPLITS_OF_ARTISTS
 from tffapps.data.pool import Pool, subjects_in
@@ -68,14 +68,8 @@ def _sizes(paths: Sequence[str]) -> str:
 
 
 def _size(path: str) -> str:
-    """From the first bytes of the file."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            return f"{image.width}×{image.height}"
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError):
-        return "unknown"  # to Pillow: TensorFlow and OpenCV, which the applications read with, know more formats
+    size = header.size(path)
+    return f"{size[0]}×{size[1]}" if size else "unknown"  # TensorFlow and OpenCV know more formats
 
 
 def _classes(table: pd.DataFrame) -> str:

@@ -3,7 +3,8 @@
 with open_engine("in-process"):
     any_tff_computation(...)
 
-An engine is "in-process", "worker", or the addresses of sites, as in "a.example:9000,b.example:9000".
+An engine is "in-process", "worker", or the addresses of sites, as in "a.example:9000,b.example:9000"; a site that
+dials out is "name@host:port", where host and port are this machine's.
 """
 
 from __future__ import annotations
@@ -53,6 +54,14 @@ class Engine:
             if name in self.context.links:
                 self.context.tell(name, line)
 
+    def about(self, application: str, method: str, run: str) -> None:
+        """Tells the sites, if there are any, what the work that follows is for: a site's policy may refuse it."""
+        self.context.about(application, method, run)
+
+    def log_heads(self) -> dict[str, str]:
+        """By site: how many lines its log of requests has, and the hash of the last."""
+        return self.context.log_heads()
+
     def peak_memory(self) -> int:
         """Largest resident size so far of every process that computes, in bytes."""
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + self.context.peak_memory()
@@ -67,10 +76,10 @@ def check_name(name: str, certificates: Certificates | None = None) -> None:
     """Refuses an unknown engine before TensorFlow is imported."""
     sites = addresses(name)
     if sites:
-        from tffapps.wire.address import parse_address
+        from tffapps.wire.address import parse_site
 
         for number, site in enumerate(sites):
-            parse_address("--engine", site)
+            parse_site("--engine", site)
             if site in sites[:number]:
                 raise UserError(f"--engine {name}: {site} is there twice; give each site once")
         if certificates is None or not all(certificates.paths()):

@@ -10,6 +10,7 @@ unless the work is `raw`: then only what needs the client's own data is, and the
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,6 +78,16 @@ class ClientWork:
             fields = tff.structure.to_elements(result) if isinstance(result, Struct) else [(None, result)]
             parts += [(name or "", value) for name, value in fields]
         return parts
+
+    def raw_fields(self) -> list[tuple[str, int]]:
+        """Of raw work: the fields of an answer, in order, and how many numbers each has."""
+        if len(self.raw) != 1 or len(self._outputs) != 1:
+            raise NotImplementedError("a sum over sites is of what one function makes of a client's data")
+        (result,) = self.type.result
+        return [
+            (name or "", sum(math.prod(leaf.shape) for leaf in tff.structure.flatten(kind)))
+            for name, kind in tff.structure.iter_elements(result)
+        ]
 
     def _needs_the_client(self, step: Step) -> bool:
         """Whether a step is of the client's own data, not of what earlier steps made of it."""

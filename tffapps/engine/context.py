@@ -32,6 +32,13 @@ class EngineContext(tff.framework.SyncContext):
     def tell(self, name: str, line: str) -> None:
         """Puts a line into a site's log."""
 
+    def about(self, application: str, method: str, run: str) -> None:
+        """Tells the sites what the work that follows is for; UserError if one does not allow it."""
+
+    def log_heads(self) -> dict[str, str]:
+        """Where each site's log of requests ends."""
+        return {}
+
     def peak_memory(self) -> int:
         """Largest resident size so far of the processes beside this one, in bytes."""
         return 0

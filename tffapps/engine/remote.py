@@ -31,6 +31,10 @@ class WorkFailed(RuntimeError):
     """The worker could not evaluate what it was asked."""
 
 
+class Denied(WorkFailed):
+    """The other end does not allow it."""
+
+
 class RemoteWorker:
     """For one thread at a time. `is_there` says whether it is worth waiting for an answer, however long it takes."""
 
@@ -88,7 +92,7 @@ class RemoteWorker:
     def _function(self, computation: computation_pb2.Computation) -> executor_pb2.ValueRef:
         # Keyed by identity: the computation is kept alive beside its reference, so the key cannot be reused.
         if id(computation) not in self._functions:
-            reference = self._create(executor_pb2.Value(computation=computation))
+            reference = self._create(computation_value(computation))
             self._functions[id(computation)] = (computation, reference)
         return self._functions[id(computation)][1]
 
@@ -116,11 +120,17 @@ class RemoteWorker:
             except grpc.RpcError as error:
                 if error.code() in _GONE:
                     raise WorkerLost("the connection was lost") from None
-                raise WorkFailed(error.details() or str(error.code())) from None
+                denied = error.code() is grpc.StatusCode.PERMISSION_DENIED
+                raise (Denied if denied else WorkFailed)(error.details() or str(error.code())) from None
 
 
 def _size(message: Any) -> int:
     return len(message) if isinstance(message, bytes) else message.ByteSize()
+
+
+def computation_value(computation: computation_pb2.Computation) -> executor_pb2.Value:
+    """As it is sent."""
+    return executor_pb2.Value(computation=computation)
 
 
 def serialized(value: Any, value_type: tff.Type) -> executor_pb2.Value:

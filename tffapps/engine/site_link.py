@@ -9,26 +9,27 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.engine.answers import BadAnswer
-from tffapps.engine.remote import RemoteWorker, WorkerLost, WorkFailed
+from tffapps.engine.remote import Denied, RemoteWorker, WorkerLost, WorkFailed
 from tffapps.errors import UserError
-from tffapps.wire import channel, protocol
+from tffapps.wire import channel, jobs, protocol
 from tffapps.wire import description as descriptions
-from tffapps.wire.certificates import Certificates
 from tffapps.wire.heartbeat import Heartbeat
+from tffapps.wire.ways import Way
 
 
 class SiteLink:
     """One site as the coordinator has it. Everything that can be wrong with it is found by `connect`."""
 
-    def __init__(self, address: str, certificates: Certificates) -> None:
-        self.address = address
+    def __init__(self, way: Way) -> None:
+        self.address = way.address
+        self._way = way
         self.description: dict[str, Any] = {}  # as the site published it when it was first reached
-        self._certificates = certificates
         self._lock = threading.RLock()
         self._worker: RemoteWorker | None = None
         self._heartbeat: Heartbeat | None = None
         self._channel: grpc.Channel | None = None
         self._traffic = (0, 0)  # of earlier connections
+        self._about = b""  # what work is for, as every new connection is told
         self.connections = 0  # so far: another one may be to a site that was started anew
 
     @property
@@ -42,10 +43,11 @@ class SiteLink:
                 return
             self._drop()
             try:
-                self._heartbeat = Heartbeat(self.address, self._certificates)
-                self._channel = channel.unseen(self.address, self._certificates)
+                self._heartbeat = Heartbeat(*self._way.greeted())
+                self._channel = self._way.channel()
                 self._worker = RemoteWorker(self._channel, self._heartbeat.beats)
                 self._check(self._published())
+                self._tell_about()
                 self.connections += 1
             except WorkerLost as error:
                 self._drop()
@@ -66,6 +68,8 @@ class SiteLink:
                 return self._worker.evaluate(computation, argument, result_type)
             except BadAnswer as error:
                 raise UserError(f"{self.address}: refused what site {self.name} answered: {error}") from None
+            except Denied as error:
+                raise UserError(f"{self.address}: {error}") from None
             except WorkerLost:
                 self._drop()
                 raise
@@ -80,6 +84,23 @@ class SiteLink:
             except WorkerLost:
                 self._drop()
                 raise
+
+    def declare(self, about: bytes) -> None:
+        """Tells the site what the work that follows is for; UserError if it does not allow it."""
+        with self._lock:
+            self._about, before = about, self.connections
+            self.connect()
+            if self.connections == before:  # else it was told when it was connected to
+                self._tell_about()
+
+    def _tell_about(self) -> None:
+        if self._about and self._worker is not None:
+            try:
+                self._worker.call(jobs.ABOUT, self._about)
+            except Denied as error:
+                raise UserError(f"{self.address}: {error}") from None
+            except WorkFailed:  # it does not ask
+                pass
 
     def traffic(self) -> tuple[int, int]:
         """Bytes sent to the site and received from it so far, without what TLS and HTTP/2 add."""

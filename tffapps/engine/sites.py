@@ -9,6 +9,7 @@ sent to them and back: it does leave the site.
 
 import concurrent.futures
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,11 +22,15 @@ from tffapps.engine.in_process import ClientError, ClientValues, Fold, InProcess
 from tffapps.engine.judging import Judge, judge_in_office
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
+from tffapps.engine.summed_run import Numbering, SummedPass
+from tffapps.engine.summing import Summing, summing_in_office
 from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
 from tffapps.errors import UserError
-from tffapps.wire import certificate_checks
+from tffapps.wire import certificate_checks, jobs
 from tffapps.wire.certificates import Certificates
+from tffapps.wire.channel import Unreachable
 from tffapps.wire.messages import Message
+from tffapps.wire.ways import open_ways
 
 
 class SitesContext(InProcessContext):
@@ -38,7 +43,10 @@ class SitesContext(InProcessContext):
         self._protos: dict[int, tuple[tff.Computation, Any]] = {}
         self._lock = threading.Lock()  # sites may be asked from several threads
         certificate_checks.check(certificates, "coordinator")
-        links = [SiteLink(address, certificates) for address in addresses]
+        self.sums = Numbering(certificates)
+        self._meeting_points = contextlib.ExitStack()
+        ways = open_ways(addresses, certificates, self._meeting_points)
+        links = [SiteLink(way) for way in ways]
         self._all_links = links  # also while they are not connected
         try:
             failures = _at_once([link.connect for link in links])
@@ -77,6 +85,22 @@ class SitesContext(InProcessContext):
         with contextlib.suppress(ConnectionError, UserError, remote.WorkFailed):
             site_jobs.tell(self.link(name), line)
 
+    def about(self, application: str, method: str, run: str) -> None:
+        """Tells all sites what the work that follows is for: UserError if one of them does not allow it."""
+        content = jobs.About(application, method, run).to_bytes()
+        for error in _at_once([functools.partial(link.declare, content) for link in self.links.values()]):
+            away = (ConnectionError, Unreachable)  # is told when it is back
+            if error is not None and not isinstance(error, away):
+                raise error
+
+    def log_heads(self) -> dict[str, str]:
+        """Where each site's log of requests ends, in lines and a hash, of the sites that are there."""
+        heads = {}
+        for name, link in self.links.items():
+            with contextlib.suppress(ConnectionError, UserError, remote.WorkFailed):
+                heads[name] = _plain(link.call(jobs.HEAD, b""))
+        return heads
+
     def link(self, name: str) -> SiteLink:
         if name not in self.links:
             raise UserError(f"{name}: no such site; there are {', '.join(self.links)}")
@@ -95,6 +119,7 @@ class SitesContext(InProcessContext):
 
     def close(self) -> None:
         _at_once([link.close for link in self._all_links])
+        self._meeting_points.close()
 
     def _run(self, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> Run:
         return _SitesRun(self, plan, parameter, clients, spill)
@@ -106,7 +131,7 @@ class _SitesRun(Run):
     def __init__(self, context: SitesContext, plan: Plan, parameter: Any, clients: int, spill: Spill | None) -> None:
         super().__init__(context, plan, parameter, clients, spill)
         self._sites = context
-        self._judge = judge_in_office()
+        self._judge, self._summing = judge_in_office(), summing_in_office()
         self._links = [None if name == HERE else context.link(name) for name in _sites(parameter, clients)]
         # Before anyone begins: the work of the others would be for nothing.
         used = self._used()
@@ -122,6 +147,8 @@ class _SitesRun(Run):
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
         if not self._used():
             return super()._fold_clients(number, folds, kept)
+        if self._summing is not None:
+            return self._fold_sum(self._summing, number, folds, kept)
         work = self._sites.client_work(self._plan, number, self._judge is not None and self._judge.raw)
         answers = self._ask(work)
         if self._judge is not None:
@@ -137,6 +164,15 @@ class _SitesRun(Run):
                 raise ClientError(client, error) from error
             answers[client] = concurrent.futures.Future()  # drops what was folded
             answers[client].set_result(None)
+
+    def _fold_sum(self, summing: Summing, number: int, folds: list[Fold], kept: list[str]) -> None:
+        """As if one client had answered for all."""
+        if number or kept:
+            raise NotImplementedError("a sum over sites of what clients keep, or hand in several times")
+        work = self._sites.client_work(self._plan, number, raw=True)
+        everyone = SummedPass(summing, work, self._links, self._sites.sums)
+        answer = everyone.answer(self._ask(work, everyone))
+        self._fold_answer(0, work, answer, folds, kept)
 
     def _fold_answer(self, client: int, work: ClientWork, answer: Any, folds: list[Fold], kept: list[str]) -> None:
         values = ClientValues(self, client)
@@ -162,7 +198,7 @@ class _SitesRun(Run):
         if wrong:
             raise ClientError(next(iter(wrong)), UserError(next(iter(wrong.values()))), wrong)
 
-    def _ask(self, work: ClientWork) -> list[concurrent.futures.Future[Any]]:
+    def _ask(self, work: ClientWork, everyone: SummedPass | None = None) -> list[concurrent.futures.Future[Any]]:
         """Sends every client's work to its site; clients of one site come one after the other.
 
         Of a client whose work is done here there is nothing to wait for.
@@ -178,6 +214,10 @@ class _SitesRun(Run):
             if each.same_for_all
         }
 
+        if everyone is not None:
+            everyone.prepare(same)
+        kind = work.type.result if everyone is None else everyone.type
+
         def attend(link: SiteLink, pending: list[tuple[int, concurrent.futures.Future[Any]]]) -> None:
             for client, answer in pending:
                 try:
@@ -186,7 +226,7 @@ class _SitesRun(Run):
                         same[index] if index in same else remote.serialized(values.evaluate(each.block), each.type)
                         for index, each in enumerate(work.inputs)
                     ]
-                    answer.set_result(link.evaluate(work.computation, remote.struct(given), work.type.result))
+                    answer.set_result(link.evaluate(work.computation, remote.struct(given), kind))
                 except BaseException as error:
                     answer.set_exception(error)
 
@@ -229,6 +269,11 @@ def _at_clients(value: Any) -> Iterator[AtClients]:
     elif isinstance(value, Struct):
         for element in value:
             yield from _at_clients(element)
+
+
+def _plain(content: bytes) -> str:
+    text = content[:100].decode(errors="replace")
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _at_once(actions: Sequence[Callable[[], None]]) -> list[Exception | None]:

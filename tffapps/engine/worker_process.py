@@ -7,8 +7,8 @@ network interface without authentication.
 import pathlib
 import shutil
 
-from tffapps.engine import unix_socket
 from tffapps.engine.closed_worker import ClosedWorker, binary_path
+from tffapps.wire import unix_socket
 
 
 class WorkerProcess(ClosedWorker):

@@ -55,6 +55,10 @@ class TestImages:
     def _batches(self) -> dict[str, tf.data.Dataset]:
         return {str(site): self._make_batches(part) for site, part in self._parts.items()}
 
+    def data(self) -> tf.data.Dataset:
+        """Of images that are here: (images, labels), as `predict` shows them to the model."""
+        return self._batches[""]
+
     @functools.cached_property
     def _predictor(self) -> Any:
         return at_sites.predictor(self._model, self._element_spec) if self._at_sites else None

@@ -32,21 +32,25 @@ _QUANTISED_FROM = 20_000  # tensors with more values than this are sent in 8 bit
 @dataclasses.dataclass(frozen=True)
 class Aggregation:
     """mean: weighted by examples. robust: without outliers, the rest clipped, adaptively. secure: a secure sum, its
-    protocol simulated. dp: clipped and noised, every client counting the same. compressed: 8-bit updates. The others
-    are for cohorts in which some clients may send anything (`row_rules`).
+    protocol simulated on one machine, real across sites (`summed`). dp: clipped and noised, every client counting the
+    same. compressed: 8-bit updates. The others are for cohorts in which some clients may send anything (`row_rules`).
 
     BatchNorm statistics live on another scale than weights: clipped together they would drown the weights' part of an
     update. They are therefore averaged beside them, and so is what a method's clients send for the server's memory,
     except under dp, whose promise must cover them too, and under those against bad clients: these take the coordinate
-    median of statistics and refuse methods that send more. (dp covers these only: a client's example count and loss,
-    which it reports for the record, are not noised.)
+    median of statistics and refuse methods that send more. (dp covers these only: a client's example count is not
+    noised, and its loss it keeps to itself.)
     """
 
     aggregator: str = setting("mean", "how updates are combined", choices=NAMES)
     byzantine: int = setting(1, "trimmed-mean, krum, multi-krum: how many clients may be bad", least=0, in_key=CHANGED)
     dp_clip: float = setting(1.0, "dp: largest L2 norm of one client's update", above=0)
     dp_noise: float = setting(1.0, "dp: noise multiplier (standard deviation of the sum's noise / dp_clip)", least=0)
-    dp_delta: float = setting(1e-5, "dp: delta at which epsilon is reported", above=0, below=1)
+    dp_delta: float = setting(1e-5, "dp, record-dp: delta at which epsilon is reported", above=0, below=1)
+    dp_secure: bool = setting(
+        False, "dp across sites: each adds its share of the noise, and the coordinator learns the sum alone",
+        in_key=CHANGED,
+    )  # fmt: skip
 
     @property
     def weighted(self) -> bool:
@@ -67,6 +71,10 @@ class Aggregation:
         if self.aggregator == "dp":
             return tff.aggregators.DifferentiallyPrivateFactory.gaussian_fixed(self.dp_noise, clients, self.dp_clip)
         raise ValueError(f"aggregator {self.aggregator!r}: choose one of {', '.join(NAMES)}")
+
+    def of_sums(self) -> Aggregation:
+        """What is left to do with a sum that sites have made, clipped and noised themselves (`summed`)."""
+        return Aggregation()
 
     @property
     def seen(self) -> bool:
@@ -152,11 +160,14 @@ class Aggregation:
         accountant.compose(dp_accounting.GaussianDpEvent(self.dp_noise), rounds)
         return float(accountant.get_epsilon(self.dp_delta))
 
-    def described(self) -> str:
+    def described(self, across_sites: bool = False) -> str:
         """How tables call it: its name and what a reader must know."""
+        where = "noise added at the sites" if across_sites else "noise is not seeded"
         note = {
-            "secure": "secure sum simulated: the numbers of the protocol, no cryptography",
-            "dp": f"client-level DP, delta {self.dp_delta:g}; noise is not seeded",
+            "secure": "masked at the sites, the coordinator has the sum alone"
+            if across_sites
+            else "secure sum simulated: the numbers of the protocol, no cryptography",
+            "dp": f"client-level DP, delta {self.dp_delta:g}; {where}",
         }.get(self.aggregator)
         return f"{self.aggregator}: {note}" if note else self.aggregator
 

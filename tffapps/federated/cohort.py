@@ -1,5 +1,6 @@
 """One round with the clients that can take part; the others are left out and named."""
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +10,11 @@ import numpy as np
 
 from tffapps.engine.in_process import ClientError
 from tffapps.engine.judging import judged
-from tffapps.engine.values import AtSite, Deferred
+from tffapps.engine.summing import LEAST_MEMBERS, Summing, summed
+from tffapps.engine.values import HERE, AtSite, Deferred
 from tffapps.errors import RunStopped
+from tffapps.federated import summed as sums
+from tffapps.federated.aggregation import SECURE_BOUND, Aggregation
 from tffapps.federated.judge import Judge
 from tffapps.federated.round import AnyState, Round, RoundResult
 
@@ -26,6 +30,7 @@ class Client:
     # Where the data is, if the federation is across sites; None: the site of the same name; HERE: with the coordinator.
     site: str | None = None
     examples: int | None = None  # the most that it can have seen in a round, if that is known
+    passes: int | None = None  # how often a round sees one of its images at most, if that is known
 
     def data(self, number: int) -> AtSite:
         return AtSite(self.name if self.site is None else self.site, self.batches(number))
@@ -61,6 +66,7 @@ def play(
     server_data: Callable[[int], Any] | None = None,
     kept: Callable[[int], list[np.ndarray]] | None = None,
     asked: Sequence[int] | None = None,
+    spend: Callable[[Sequence[int]], None] | None = None,
 ) -> Outcome:
     """Plays a round; with fewer than `min_clients` good updates once more, then gives up.
 
@@ -73,11 +79,20 @@ def play(
       server_data: the server's own data for a round's number, where the round has a server step.
       kept: what the client at a position has kept, where clients keep anything.
       asked: positions of the clients that are to take part; None: all.
+      spend: is told who takes part, before anything is computed, and every time that something is.
     """
     positions = list(range(len(clients)) if asked is None else asked)
+    summing: Summing | None = None
 
     def call(present: Sequence[int]) -> RoundResult:
-        with judged(Judge.of_round(round_, state, present, [clients[position].examples for position in present])):
+        nonlocal summing
+        if spend is not None:
+            spend(present)
+        summing = summing_of(round_.aggregation if round_.summed else None, [clients[position] for position in present])
+        with (
+            summed_if(summing),
+            judged(Judge.of_round(round_, state, present, [clients[position].examples for position in present])),
+        ):
             return round_.next(
                 state,
                 list(present),
@@ -88,10 +103,12 @@ def play(
 
     outcome, needed = None, max(min_clients, round_.aggregation.least_clients)
     for _ in range(2):
-        outcome = _attempt(call, state, clients, positions, number, round_)
+        outcome = _attempt(call, state, clients, positions, number, round_, lambda: summing)
         if outcome is not None and outcome.took_part >= needed:
             round_.aggregation.check_measured(outcome.measurements)
             return outcome
+        if summing is not None and summing.total is not None:  # of one work there is one sum
+            break
     reasons = "; ".join(f"{name}: {why}" for name, why in outcome.left_out.items()) if outcome else "all failed"
     took_part = outcome.took_part if outcome else 0
     raise RunStopped(
@@ -103,7 +120,7 @@ def play(
 
 def _attempt(
     call: Callable[[Sequence[int]], RoundResult], state: AnyState, clients: Sequence[Client], asked: Sequence[int],
-    number: int, round_: Round,
+    number: int, round_: Round, summing: Callable[[], Summing | None],
 ) -> Outcome | None:  # fmt: skip
     left_out: dict[str, str] = {}
     present = list(asked)
@@ -112,7 +129,10 @@ def _attempt(
         left_out.update({clients[position].name: why for position, why in failed.items()})
         if result is None:
             break
-        outcome = _outcome(result, clients, present, left_out, round_.columns)
+        done = summing()
+        if done is not None:
+            return _outcome_of_sum(result, clients, present, left_out, done, number)
+        outcome = _outcome(result, clients, present, left_out, round_.columns, round_.withholds_loss)
         if outcome.took_part == len(present) or not round_.aggregation.adaptive:
             return outcome
         present = [position for position in present if clients[position].name in outcome.reports]
@@ -134,6 +154,10 @@ def call_without_failing(
             return call(present), present, failed
         except ClientError as error:
             failing = {present[client]: why for client, why in error.reasons.items()}
+        except RunStopped as error:
+            if not failed:
+                raise
+            raise RunStopped(f"{what}: {error} {'; '.join(failed.values())}") from error
         except Exception as error:
             failing = _failing_alone(call, present)
             if not failing:
@@ -161,10 +185,13 @@ def _outcome(
     present: Sequence[int],
     left_out: dict[str, str],
     columns: Sequence[str],
+    withheld: bool,
 ) -> Outcome:
     reports = {}
     for row in np.asarray(result.reports, np.float64):
         report = dict(zip(columns, row.tolist()))
+        if withheld:
+            report["loss"] = float("nan")
         name = clients[int(report["client"])].name
         if report["ok"]:
             reports[name] = report
@@ -172,7 +199,7 @@ def _outcome(
             left_out[name] = "update is not finite" if report["examples"] else "no usable examples"
     examples = [report["examples"] for report in reports.values()]
     losses = [report["loss"] for report in reports.values()]
-    mean = float(np.average(losses, weights=examples)) if reports else float("nan")
+    mean = float(np.average(losses, weights=examples)) if reports and not withheld else float("nan")
     return Outcome(
         state=result.state,
         examples=int(sum(examples)),
@@ -186,6 +213,45 @@ def _outcome(
             for position, value in zip(present, result.kept)
             if clients[position].name in reports
         },
+    )
+
+
+def summing_of(aggregation: Aggregation | None, clients: Sequence[Client]) -> Summing | None:
+    """What these clients' sites are to make of their answers; None where the coordinator sees them as they are."""
+    if aggregation is None or all(client.site == HERE for client in clients):
+        return None
+    if sums.masked(aggregation) and len(clients) < LEAST_MEMBERS:
+        raise RunStopped(
+            f"--aggregator {aggregation.aggregator}: {len(clients)} sites are left, and a sum that tells on nobody"
+            f" takes {LEAST_MEMBERS}. Run the same command again when more are there."
+        )
+    return sums.summing(aggregation)
+
+
+def summed_if(summing: Summing | None) -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext() if summing is None else summed(summing)
+
+
+def _outcome_of_sum(
+    result: RoundResult, clients: Sequence[Client], present: Sequence[int], left_out: dict[str, str], done: Summing,
+    number: int,
+) -> Outcome:  # fmt: skip
+    """Who sent something is known, and what comes of all of it."""
+    left_out.update({clients[present[place]].name: f"failed: {_first_line(why)}" for place, why in done.lost.items()})
+    there = [present[place] for place in done.present]
+    sums.check_total(done, [clients[position].examples for position in there], SECURE_BOUND, f"round {number}")
+    count, examples, loss = sums.took_part(done, result.reports)
+    if count < len(there):
+        left_out[f"{len(there) - count} of the sites"] = "no usable examples or an update that is not finite"
+    unknown = {"ok": 1.0, "examples": float("nan"), "loss": float("nan")}
+    return Outcome(
+        state=result.state,
+        examples=examples,
+        loss=loss,
+        took_part=count,
+        left_out=left_out,
+        reports={clients[position].name: {"client": float(position), **unknown} for position in there},
+        measurements=result.measurements,
     )
 
 

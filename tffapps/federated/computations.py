@@ -12,6 +12,7 @@ from tffapps.federated.aggregator import Update, update_type
 from tffapps.federated.local import ClientContext, Tensors
 from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
+from tffapps.federated.record_noise import Seeded
 from tffapps.federated.task import Task, WeightsLayout, data_type
 
 
@@ -37,7 +38,9 @@ class _ClientResult(NamedTuple):
     kept: list[Any]
 
 
-def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs) -> tff.Computation:
+def client_work(
+    task: Task, method: Method, layout: WeightsLayout, specs: Specs, says_loss: bool = True
+) -> tff.Computation:
     variables, down = task.model.weights, specs.weights if method.sends_weights else []
 
     def train(weights: Tensors, site: ClientContext, data: Any) -> _ClientResult:
@@ -61,9 +64,10 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
         update = Update(*([tf.where(ok, value, tf.zeros_like(value)) for value in part] for part in update))
         gathered = [tf.where(ok, value, tf.zeros_like(value)) for value in done.gathered]
         kept = [tf.where(ok, new, old) for new, old in zip(kept, site.kept)]
-        numbers = (site.position, ok, done.examples, done.loss, *done.extras)
+        numbers = (site.position, ok, done.examples, done.loss if says_loss else 0.0, *done.extras)
         report = tf.stack([tf.cast(number, tf.float32) for number in numbers])
-        return _ClientResult(update, tf.where(ok, done.examples, 0.0), report, gathered, kept)
+        weight = tf.clip_by_value(done.weight, 0.0, 1.0) if method.weighs_clients else done.examples
+        return _ClientResult(update, tf.where(ok, weight, 0.0), report, gathered, kept)
 
     site_spec = ClientContext(tf.TensorSpec([], tf.int32), specs.memory, specs.kept)
     portable = PortableFunction(task.model, train, (down, site_spec, task.client_spec))
@@ -84,7 +88,9 @@ def client_work(task: Task, method: Method, layout: WeightsLayout, specs: Specs)
 
 
 def _with_own_loss(task: Task, data: Any) -> tuple[Task, Any]:
-    """The task as a client sees it, and its data without the class counts that its loss goes by."""
+    """The task as a client sees it, and its data without the seed of its noise and the counts that its loss goes by."""
+    if isinstance(data, Seeded):
+        task, data = dataclasses.replace(task, noise_seed=data.noise_seed), data.training
     if task.loss_by_counts is None:
         return task, data
     return dataclasses.replace(task, loss=task.loss_by_counts(data.counts)), data.training

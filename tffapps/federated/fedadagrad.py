@@ -15,6 +15,7 @@ from tffapps.settings import setting
 @dataclasses.dataclass(frozen=True)
 class FedAdagrad(Method):
     name: ClassVar[str] = "fedadagrad"
+    record_passes: ClassVar[int] = 1
 
     adagrad_learning_rate: float = setting(0.1, "FedAdagrad: server learning rate (our choice)", above=0)
     adagrad_epsilon: float = setting(1e-3, "FedAdagrad: adaptivity, tau (Reddi et al. 2021)", above=0)

@@ -15,6 +15,7 @@ from tffapps.settings import setting
 @dataclasses.dataclass(frozen=True)
 class FedAdam(Method):
     name: ClassVar[str] = "fedadam"
+    record_passes: ClassVar[int] = 1
 
     adam_learning_rate: float = setting(0.01, "FedAdam: server learning rate (FedYogi's)", above=0)
     adam_beta1: float = setting(0.9, "FedAdam: decay of the first moment (Reddi et al. 2021)", least=0, below=1)

@@ -4,10 +4,11 @@ Deviation: BatchNorm statistics are averaged like weights; TFF's own learning pr
 """
 
 import dataclasses
+from typing import ClassVar
 
 from tffapps.federated.method import Method
 
 
 @dataclasses.dataclass(frozen=True)
 class FedAvg(Method):
-    pass
+    record_passes: ClassVar[int] = 1

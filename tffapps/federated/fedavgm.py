@@ -14,6 +14,7 @@ from tffapps.settings import setting
 @dataclasses.dataclass(frozen=True)
 class FedAvgM(Method):
     name: ClassVar[str] = "fedavgm"
+    record_passes: ClassVar[int] = 1
 
     server_learning_rate: float = setting(1.0, "server learning rate", above=0)
     server_momentum: float = setting(0.9, "server momentum (Hsu et al. 2019, section 4)", least=0, below=1)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class FedDyn(Method):
     name: ClassVar[str] = "feddyn"
+    record_passes: ClassVar[int] = 1
 
     dyn_alpha: float = setting(0.01, "FedDyn: alpha, weight of the moving regulariser (its section 4)", least=0)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class FedLESAM(Method):
     name: ClassVar[str] = "fedlesam"
+    record_passes: ClassVar[int] = 1
 
     lesam_rho: float = setting(0.1, "FedLESAM: how far from the weights the gradient is taken (its code)", least=0)
 

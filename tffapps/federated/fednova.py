@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class FedNova(Method):
     name: ClassVar[str] = "fednova"
+    record_passes: ClassVar[int] = 1
     refused_aggregators: ClassVar[Mapping[str, str]] = {
         "dp": "whose numbers of steps would be clipped and noised with the updates"
     }

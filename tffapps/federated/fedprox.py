@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class FedProx(Method):
     name: ClassVar[str] = "fedprox"
+    record_passes: ClassVar[int] = 1
 
     mu: float = setting(0.01, "weight of the proximal term", least=0)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class FedSAM(Method):
     name: ClassVar[str] = "fedsam"
+    record_passes: ClassVar[int] = 2  # the way up is one of them
 
     sam_rho: float = setting(
         0.05, "FedSAM: how far from the weights the gradient is taken (Foret et al. 2021)", least=0

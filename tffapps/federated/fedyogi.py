@@ -11,6 +11,7 @@ from tffapps.settings import setting
 @dataclasses.dataclass(frozen=True)
 class FedYogi(Method):
     name: ClassVar[str] = "fedyogi"
+    record_passes: ClassVar[int] = 1
 
     yogi_learning_rate: float = setting(
         0.01, "server learning rate (Reddi et al. 2021, table 8: 10^-2 for images)", above=0

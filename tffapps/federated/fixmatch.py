@@ -37,6 +37,7 @@ class PartlyLabelledData(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class FixMatch(Method):
     name: ClassVar[str] = "fssfl"
+    all_labelled: ClassVar[bool] = False
 
     tau: float = setting(0.8, "lowest probability of a pseudo-label (thesis: table 0.8, text 0.7)", least=0)
     lambda_u: float = setting(1.0, "weight of the unlabelled loss (thesis)", least=0)

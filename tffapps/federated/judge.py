@@ -37,6 +37,7 @@ class Judge:
       examples: the most that each can have, if that is known.
       raw: whether updates are seen as they are.
       weights: of the global model, in the parts of an update: for its length.
+      weighed: whether clients count by a weight of their own, from 0 to 1, and not by their examples.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Judge:
         *,
         raw: bool,
         weights: Mapping[str, Sequence[Any]] | None = None,
+        weighed: bool = False,
     ) -> None:
+        self._weighed = weighed
         self._positions, self._examples, self.raw = list(positions), list(examples), raw
         self._lengths = {part: _length(values) for part, values in (weights or {}).items()}
 
@@ -56,7 +59,13 @@ class Judge:
     ) -> Judge:
         sent = round_.method.sends_weights
         parts = {"trained": round_.layout.trained(state.weights), "statistics": round_.layout.statistics(state.weights)}
-        return cls(positions, examples, raw=round_.aggregation.seen, weights=parts if sent else None)
+        return cls(
+            positions,
+            examples,
+            raw=round_.aggregation.seen,
+            weights=parts if sent else None,
+            weighed=round_.method.weighs_clients,
+        )
 
     def __call__(self, answers: Mapping[int, Answer]) -> dict[int, str]:
         arrays = {client: _Arrays(answer) for client, answer in answers.items()}
@@ -80,7 +89,9 @@ class Judge:
             if most is not None and examples > most:
                 return f"it reports {examples:g} examples, and can have {most} at most"
             for weight in answer.of(_WEIGHT):
-                if weight != examples * ok:
+                if self._weighed and not 0 <= weight <= ok:
+                    return f"its weight is {float(weight):g}, and 0 to 1 can be right"
+                if not self._weighed and weight != examples * ok:
                     return f"its weight is {float(weight):g}, and it reports {examples:g} examples"
             if not ok and any(value.any() for name in _SENT for value in answer.of(name)):
                 return "it reports that it left itself out, and sends an update"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from tffapps.errors import UserError
+from tffapps.federated import record_noise
 from tffapps.federated.optimizers import LocalOptimizer
 
 Tensors = list[tf.Tensor]
@@ -29,6 +32,14 @@ class Counted(NamedTuple):
         return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32))
 
 
+class Private(NamedTuple):
+    """DP-SGD (`record_noise`) in place of the batch's gradient."""
+
+    noise: float  # standard deviation of the sum's noise / clip
+    clip: float  # largest norm of one example's gradient
+    seed: Any = None  # int32 (2) of the noise; None: from the system
+
+
 class ClientContext(NamedTuple):
     """What a client is told besides the weights."""
 
@@ -47,6 +58,7 @@ class ClientResult(NamedTuple):
     gathered: tuple[tf.Tensor, ...] = ()  # the same, not averaged (`Method.gathered_specs`)
     kept: tuple[tf.Tensor, ...] = ()  # for its own next round (`Method.first_kept`)
     steps: Any = 0.0  # of its optimiser, a float32, where `train` counted them
+    weight: Any = 0.0  # a float32 from 0 to 1, where the method has clients count by it (`Method.weighs_clients`)
 
 
 def train(
@@ -58,12 +70,17 @@ def train(
     steps: tf.Tensor | None = None,
     *,
     forward: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
+    private: Private | None = None,
 ) -> ClientResult:
     """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero.
 
-    `forward`, (images, number of the step from 0) -> outputs, takes the place of the model's own forward pass.
+    `forward`, (images, number of the step from 0) -> outputs, takes the place of the model's own forward pass. With
+    `private`, gradients are clipped example by example and noised, and the loss is withheld: it is 0.
     """
+    if private is not None and forward is not None:
+        raise UserError("--record-dp: not with a method that has a forward pass of its own; choose another method")
     variables, others = model.trainable_variables, model.non_trainable_variables
+    drawn = itertools.count()  # of a step's noises: a rule may ask for gradients more than once
     outputs_of = forward or (lambda images, _: model(images, training=True))
 
     @tf.function
@@ -76,6 +93,9 @@ def train(
             def loss_and_gradients(
                 statistics: bool = True, images: Any = images, labels: Any = labels, number: Any = number
             ) -> tuple[tf.Tensor, Tensors]:
+                if private is not None:
+                    place = tf.cast(number, tf.int32), next(drawn)
+                    return tf.constant(0.0), record_noise.gradients(model, loss, images, labels, private, place)
                 before = [] if statistics else [variable.read_value() for variable in others]
                 with tf.GradientTape() as tape:
                     mean = tf.reduce_mean(loss(labels, outputs_of(images, tf.cast(number, tf.int32))))

@@ -9,7 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tffapps.federated.lazy import np, tf, tff
-from tffapps.settings import setting
+from tffapps.settings import CHANGED, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,9 +31,14 @@ class Method:
     sends_weights: ClassVar[bool] = True
     # Whether every client has a model of its own in the end, which is what is judged (`own_model`).
     personal: ClassVar[bool] = False
+    weighs_clients: ClassVar[bool] = False  # whether clients count by `ClientResult.weight`, not by their examples
+    all_labelled: ClassVar[bool] = True  # whether the clients' images have labels, all of them
     counts_clients: ClassVar[bool] = False  # whether a round is another one for another number of clients
     # Aggregators that would make something else of it, and why: they are refused beside it.
     refused_aggregators: ClassVar[Mapping[str, str]] = {}
+    # How many noised gradients of each batch all that leaves a client is made of, under `record_dp`. 0: it is made of
+    # more, or what an image does to it is not known, and record_dp is refused.
+    record_passes: ClassVar[int] = 0
 
     optimizer: str = setting("sgd", "client optimiser", choices=("sgd", "adam", "adamw"))
     learning_rate: float = setting(0.01, "client learning rate", above=0)
@@ -42,6 +47,10 @@ class Method:
     server_examples: float = setting(0.0, "weight of the server's own model in the average", least=0, flag=False)
     schedule: str = setting("constant", "learning rate along a local training", choices=SCHEDULES, flag=False)
     average_from: int = setting(0, "the result is the mean of the models from this round on", least=0, flag=False)
+    record_dp: float = setting(
+        0.0, "DP of single images at every client: noise multiplier of DP-SGD; 0: none", least=0, in_key=CHANGED
+    )
+    record_clip: float = setting(1.0, "record-dp: largest L2 norm of one image's gradient", above=0, in_key=CHANGED)
 
     def report_columns(self, task: Task) -> tuple[str, ...]:
         """Numbers that a client reports besides its examples and its loss."""
@@ -71,7 +80,10 @@ class Method:
 
         batches, steps = data if isinstance(data, local.Counted) else (data, None)
         optimizer, rule, loss = self.client_optimizer(), rule or self.gradients, loss or task.loss
-        return local.train(task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward)
+        private = local.Private(self.record_dp, self.record_clip, task.noise_seed) if self.record_dp else None
+        return local.train(
+            task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward, private=private
+        )
 
     def scheduled(self, steps: Any) -> Any:
         """What `local.train` is told of the number of steps."""

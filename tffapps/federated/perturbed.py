@@ -21,3 +21,14 @@ def beside(variables: Sequence[tf.Variable], offsets: Sequence[tf.Tensor], evalu
     for variable, value in zip(variables, before):
         variable.assign(value)
     return result
+
+
+def put_in(variables: Sequence[tf.Variable], values: Sequence[tf.Tensor], evaluate: Callable[[], Any]) -> Any:
+    """`evaluate()` with these values in the variables; afterwards they are what they were, to the last bit."""
+    before = [variable.read_value() for variable in variables]
+    for variable, value in zip(variables, values):
+        variable.assign(value)
+    result = evaluate()
+    for variable, value in zip(variables, before):
+        variable.assign(value)
+    return result

@@ -46,6 +46,7 @@ class UnlabelledData(NamedTuple):
 @dataclasses.dataclass(frozen=True)
 class PseudoLabel(Method):
     name: ClassVar[str] = "plfl"
+    all_labelled: ClassVar[bool] = False
 
     threshold: float = setting(0.70, "lowest probability of a pseudo-label that is trained on (thesis)", least=0)
     pseudo_batch: int = setting(32, "images a batch of pseudo-labelled images (thesis)", least=1)

@@ -29,7 +29,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.errors import UserError
-from tffapps.federated import computations
+from tffapps.federated import computations, record_noise, summed
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.aggregator import build_aggregator
 from tffapps.federated.method import Method
@@ -82,11 +82,16 @@ class Round:
     specs: computations.Specs
     computation: tff.Computation  # what `next` calls
     first_state: tff.Computation  # gives the states of the server's optimiser and of the aggregator
+    summed: bool = False  # by the sites themselves: the aggregation is done before the server sees anything
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Of the reports."""
         return (*REPORT_COLUMNS, *self.method.report_columns(self.task))
+
+    @property
+    def withholds_loss(self) -> bool:
+        return withholds_loss(self.method, self.aggregation)
 
     def next(
         self,
@@ -153,7 +158,14 @@ class Round:
         return self.layout.without(self.method.personal_part(self.task))
 
 
-def build_round(task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1) -> Round:
+def withholds_loss(method: Method, aggregation: Aggregation) -> bool:
+    """Whether clients do not say what their loss is: it is made of their images, and no noise would hide it."""
+    return aggregation.aggregator == "dp" or method.record_dp > 0
+
+
+def build_round(
+    task: Task, method: Method, aggregation: Aggregation | None = None, clients: int = 1, across_sites: bool = False
+) -> Round:
     """Traces the computations of a round.
 
     Args:
@@ -161,8 +173,11 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
       method: how, at the clients and at the server.
       aggregation: how updates become one; the weighted mean if it is not given.
       clients: the most that will take part; matters to the dp aggregator and to methods that remember each of them.
+      across_sites: whether it is played by sites, which clip, noise and mask updates themselves (`summed`).
     """
     aggregation, task = aggregation or Aggregation(), dataclasses.replace(task, clients=clients)
+    if method.record_dp:
+        record_noise.check(task, method)
     layout = WeightsLayout.of(task.model)
     moved = layout if method.sends_weights else WeightsLayout.empty()
     specs = _specs(task, method, layout)
@@ -176,9 +191,12 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
             f"--aggregator {aggregation.aggregator}: not with {method.name}, {why}; choose another of the two"
         )
     aggregation.check(clients, method.name, bool(specs.sent or specs.gathered))
-    work = computations.client_work(task, method, layout, specs)
+    sums = across_sites and summed.applies(aggregation)
+    if sums:
+        summed.check(aggregation, method, task, specs, clients)
+    work = computations.client_work(task, method, layout, specs, not withholds_loss(method, aggregation))
     server_optimizer = method.server_optimizer()
-    aggregator = build_aggregator(aggregation, moved, clients, specs.sent)
+    aggregator = build_aggregator(aggregation.of_sums() if sums else aggregation, moved, clients, specs.sent)
 
     @tff.tensorflow.computation
     def first_optimizer_state() -> Any:
@@ -245,7 +263,7 @@ def build_round(task: Task, method: Method, aggregation: Aggregation | None = No
 
     return Round(
         task=task, method=method, aggregation=aggregation, layout=layout, specs=specs, computation=next_round,
-        first_state=first_state,
+        first_state=first_state, summed=sums,
     )  # fmt: skip
 
 

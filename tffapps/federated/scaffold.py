@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Scaffold(Method):
     name: ClassVar[str] = "scaffold"
+    record_passes: ClassVar[int] = 1
 
     scaffold_correction: float = setting(1.0, "SCAFFOLD: share of the correction c − c_i; 1: the paper's", least=0)
 

@@ -19,8 +19,8 @@ gets the statistics of the last of them.
 
 A client whose data fails, is empty, or gives numbers that are not finite is left out; if nobody is left, the statistics
 stay as they are. Under the aggregator "secure" the numbers are added up by a secure sum, like the round's own
-statistics; n and who took part are reported in the clear, as in a round. "dp" is refused: what is sent here is neither
-clipped nor noised, and its epsilon would not count it.
+statistics; n and who took part are reported in the clear, as in a round, but across sites, where they are summed too.
+"dp" is refused: what is sent here is neither clipped nor noised, and its epsilon would not count it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tffapps.engine.judging import judged
+from tffapps.engine.summing import Summing
 from tffapps.errors import UserError
-from tffapps.federated.aggregation import AGAINST_BAD, Aggregation
-from tffapps.federated.cohort import Client, call_without_failing
+from tffapps.federated import summed
+from tffapps.federated.aggregation import AGAINST_BAD, SECURE_BOUND, Aggregation
+from tffapps.federated.cohort import Client, call_without_failing, summed_if, summing_of
 from tffapps.federated.judge import Judge
 from tffapps.federated.local import Tensors
 from tffapps.federated.portable import PortableFunction
@@ -68,6 +70,7 @@ class Reestimation:
     sent: list[tf.TensorSpec]  # by a client, beside its report
     computation: tff.Computation  # what `next` calls
     seen: bool = True  # each client's numbers by the server
+    summed: Aggregation | None = None  # by the sites themselves, under this aggregation
 
     def next(self, weights: Sequence[Any], positions: Sequence[int], data: Sequence[Any]) -> ReestimationResult:
         """The weights with new statistics, on the engine that is open.
@@ -86,7 +89,9 @@ class Reestimation:
         return clients * (byte_count(self.sent) + 4 * len(REPORT_COLUMNS))
 
 
-def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Reestimation | None:
+def build_reestimation(
+    task: Task, aggregation: Aggregation | None = None, across_sites: bool = False
+) -> Reestimation | None:
     """Traces the computation; None if the task's model has no BatchNorm that is trained: there is nothing to do."""
     aggregation = aggregation or Aggregation()
     check_aggregation(aggregation)
@@ -96,7 +101,12 @@ def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Re
     layout = WeightsLayout.of(task.model)
     collect = _client_work(task, norms, layout, aggregation)
     collected = collect.type_signature.result
-    pool = aggregation.statistics_factory().create(collected.moments, tff.TensorType(np.float32))
+    sums = aggregation if across_sites and summed.applies(aggregation) else None
+    pool = (
+        (aggregation.of_sums() if sums else aggregation)
+        .statistics_factory()
+        .create(collected.moments, tff.TensorType(np.float32))
+    )
     put_in = _server_work(task, norms, layout, collected.moments)
     weights_type = data_type(layout.specs())
 
@@ -119,7 +129,7 @@ def build_reestimation(task: Task, aggregation: Aggregation | None = None) -> Re
         return {"weights": weights, "reports": gather(done.report, row)}
 
     sent = [spec for norm in norms for spec in _moment_specs(norm)]
-    return Reestimation(layout, sent, reestimate_statistics, aggregation.seen)
+    return Reestimation(layout, sent, reestimate_statistics, aggregation.seen, sums)
 
 
 def check_aggregation(aggregation: Aggregation) -> None:
@@ -161,13 +171,20 @@ def reestimate(
     asked = [position for position, client in enumerate(clients) if client.name in names]
     left_out: dict[str, str] = {}
     down = up = 0
+    summing: Summing | None = None
 
     def with_new_statistics(weights: Sequence[Any]) -> tuple[list[Any], int]:
         nonlocal asked, down, up
         down += reestimation.bytes_down(len(asked))
 
         def call(present: Sequence[int]) -> ReestimationResult:
-            with judged(Judge(present, [clients[each].examples for each in present], raw=reestimation.seen)):
+            nonlocal summing
+            there = [clients[each] for each in present]
+            summing = summing_of(reestimation.summed, there)
+            with (
+                summed_if(summing),
+                judged(Judge(present, [clients[each].examples for each in present], raw=reestimation.seen)),
+            ):
                 return reestimation.next(weights, present, [clients[each].data(number) for each in present])
 
         result, present, failed = call_without_failing(
@@ -180,6 +197,13 @@ def reestimate(
         if result is None:
             return list(weights), 0
         up += reestimation.bytes_up(len(present))
+        if summing is not None:
+            lost = {clients[present[place]].name: f"failed: {why}" for place, why in summing.lost.items()}
+            left_out.update(lost)
+            asked = [present[place] for place in summing.present]
+            what = f"BatchNorm's statistics after round {number}"
+            summed.check_total(summing, [clients[each].examples for each in asked], SECURE_BOUND, what)
+            return list(result.weights), summed.took_part(summing, result.reports)[0]
         rows = [dict(zip(REPORT_COLUMNS, row.tolist())) for row in np.asarray(result.reports)]
         for row in rows:
             if not row["ok"]:

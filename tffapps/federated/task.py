@@ -29,6 +29,7 @@ class Task:
     # In place of `loss`, where it goes by numbers of images: clients' data is `unequal.WithClassCounts` then.
     loss_by_counts: Callable[[tf.Tensor], Loss] | None = None
     clients: int = 1  # the most that take part in a round, for methods that remember each; `build_round` sets it
+    noise_seed: Any = None  # int32 (2), at a client whose noise is seeded (`record_noise`); None: the system's
 
     @classmethod
     def of_batches(cls, model: tf.keras.Model, element_spec: Any, loss: Loss) -> Task:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.fixmatch import FixMatch
+from tffapps.federated.flexmatch import FlexMatch
+from tffapps.federated.freematch import FreeMatch
 from tffapps.federated.lazy import tf
+from tffapps.federated.mended_fixmatch import MendedFixMatch
 from tffapps.federated.method import Method
 
 if TYPE_CHECKING:
@@ -54,3 +57,15 @@ class TestedFedAvg(Tested, FedAvg):
 
 class TestedFixMatch(Tested, FixMatch):
     """FixMatch whose clients test."""
+
+
+class TestedMendedFixMatch(Tested, MendedFixMatch):
+    """The same, mended."""
+
+
+class TestedFlexMatch(Tested, FlexMatch):
+    """FlexMatch whose clients test."""
+
+
+class TestedFreeMatch(Tested, FreeMatch):
+    """FreeMatch whose clients test."""

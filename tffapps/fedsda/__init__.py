@@ -29,10 +29,12 @@ from tffapps import (
     Common,
     CutSettings,
     Flags,
+    Retraining,
     setting,
 )
 from tffapps import METHODS as ALL_METHODS
 from tffapps.federated.method import SCHEDULES
+from tffapps.privacy.stages import of_flag
 
 METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
 ON_REQUEST = ("fedavgm", "fedyogi", "fedadam", "fedadagrad", "scaffold", "fednova", "feddyn", "moon")
@@ -271,7 +273,7 @@ APP = App(
     settings=(
         ClassifierSettings, CutSettings, FedsdaSettings, SeparationSettings, StainModelSettings, StainStudySettings,
         CcstDecoderSettings, CcstSettings, AmplitudeSettings, QualitySettings,
-        ClassBalance, Aggregation, *(ALL_METHODS[name] for name in (*METHODS, *ON_REQUEST)),
+        ClassBalance, Retraining, Aggregation, *(ALL_METHODS[name] for name in (*METHODS, *ON_REQUEST)),
     ),
     profiles=PROFILES,
     methods=(*METHODS, *ON_REQUEST),
@@ -279,6 +281,11 @@ APP = App(
     narrowed=(("side", "sides"),),
     not_across_sites={},
     networks=_networks,
+    stages=(
+        of_flag("sides", "fedsda", "the moments of stains and the stain model that clients learn for --sides fedsda"),
+        of_flag("sides", "ccst", "the styles that clients send and the decoder that they learn for --sides ccst"),
+        of_flag("sides", "amp-norm", "the mean amplitudes that clients send for --sides amp-norm"),
+    ),
     divides=True,
     selects=(LAST, VALIDATION),
 )  # fmt: skip

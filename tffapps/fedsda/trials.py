@@ -20,6 +20,7 @@ from tffapps import (
     Pool,
     PredictionEvaluator,
     Predictions,
+    Retraining,
     Split,
     Study,
     Trial,
@@ -64,6 +65,8 @@ from tffapps.fedsda.tables import Results
 def run(flags: Flags) -> None:
     """Plays every method on every side and seed, and writes the tables and figures."""
     common, folder = flags[Common], APP.folder(flags)
+    for method in common.methods:
+        flags[Retraining].check(flags[METHODS[method]], flags[Aggregation], common.select)
     separation = flags[SeparationSettings].of_patches()
     # What is here is read and measured before an engine is started; sites have looked at theirs.
     here = None if common.across_sites else Here(data.look(flags), separation, bool(common.splits))
@@ -112,6 +115,7 @@ def _results(study: Study, placement: Placement, divided: Sequence[Split]) -> Re
             "weights": classifiers.inputs.weights,
             "model": flags[ClassifierSettings].model,
             "vgg": flags[CcstDecoderSettings].described() if "ccst" in sides else "",
+            **flags[Retraining].described(),
         },
     )
 
@@ -180,6 +184,7 @@ class Classifiers:
             aggregation=self._study.flags[Aggregation],
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
+            retraining=self._study.flags[Retraining],
             bundle=self._classifier.recipe(training, aligned.val, aligned.steps),
             trained=subjects_in(aligned.train),
         )

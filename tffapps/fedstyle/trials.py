@@ -212,7 +212,7 @@ class Trials:
         def client(position: int, name: str) -> Client:
             return Client(
                 name, lambda number: feed.training(rows[name], epochs, stream(seed, number, position)), site,
-                examples=epochs * len(rows[name]),
+                examples=epochs * len(rows[name]), passes=epochs,
             )  # fmt: skip
 
         return [client(position, name) for position, name in enumerate(rows)]

@@ -16,6 +16,7 @@ from typing import Any
 from models.names import GENERATORS
 from preprocessing.pix2pix_settings import PRECISIONS
 from tffapps import VALIDATION, Aggregation, App, FedAvg, setting
+from tffapps.privacy.stages import of_flag
 
 METHODS = ("separate", "centralised", "fedavg", "fedtransfer", "repeated")
 METRICS = ("map", "mvi", "ari")
@@ -143,4 +144,5 @@ APP = App(
     narrowed=(("precision", "generator_precision"),),
     not_across_sites={"centralised": "no site has all the micrographs"},
     selects=(VALIDATION,),
+    stages=(of_flag("methods", "fedtransfer", "the generators that clients of fedtransfer send each other"),),
 )  # fmt: skip

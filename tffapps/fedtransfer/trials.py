@@ -166,10 +166,12 @@ class Trials:
         )  # fmt: skip
 
     def _clients(self, cohort: Cohort, seed: int) -> list[Client]:
+        epochs = self._flags[UNetSettings].epochs
+
         def client(position: int, name: str, rows: pd.DataFrame) -> Client:
             return Client(
                 name, lambda number: self.network.batches(rows, stream(seed, number, position)),
-                examples=self._flags[UNetSettings].epochs * len(rows),
+                examples=epochs * len(rows), passes=epochs * int(rows.path.value_counts().max()),
             )  # fmt: skip
 
         return [client(position, name, rows) for position, (name, rows) in enumerate(cohort.training.items())]

@@ -32,9 +32,11 @@ from tffapps import (
     CutSettings,
     FedAvg,
     Flags,
+    Retraining,
     UserError,
     setting,
 )
+from tffapps.privacy.stages import of_flag
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
@@ -224,7 +226,7 @@ APP = App(
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
     settings=(
         FnstSettings, CutSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
-        AttackSettings, ClassBalance, Aggregation, FedAvg,
+        AttackSettings, ClassBalance, Retraining, Aggregation, FedAvg,
     ),
     profiles=PROFILES,
     methods=METHODS,
@@ -233,4 +235,5 @@ APP = App(
     networks=_networks,
     divides=True,
     selects=(LAST, VALIDATION, OF_PAPER),
+    stages=(of_flag("methods", "fnst", "the Gram matrices that clients of fnst send each other"),),
 )  # fmt: skip

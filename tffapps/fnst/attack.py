@@ -134,4 +134,5 @@ def _flat(values: np.ndarray) -> np.ndarray:
 
 
 def _jpeg(image: np.ndarray) -> np.ndarray:
-    return cv2.imdecode(cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])[1], cv2.IMREAD_COLOR)
+    packed = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])[1]
+    return np.asarray(cv2.imdecode(packed, cv2.IMREAD_COLOR))

@@ -21,6 +21,7 @@ from tffapps import (
     Pool,
     PredictionEvaluator,
     Predictions,
+    Retraining,
     Split,
     Study,
     Trial,
@@ -63,6 +64,7 @@ _AREA_LOST = "area_lost"  # 1 - AUROC of the test images: the paper takes the ro
 def run(flags: Flags) -> None:
     """Plays every method on every seed and every setting that it knows, then writes tables and draws figures."""
     common, sharing, folder = flags[Common], flags[SharingSettings], APP.folder(flags)
+    flags[Retraining].check(flags[FedAvg], flags[Aggregation], common.select)
     augmentations = list(dict.fromkeys(map(Augmentation.parse, sharing.augmentations)))
     # Files that cannot be used are found before an engine is started; sites have looked at theirs.
     local = None if common.across_sites else data.load(flags)
@@ -87,6 +89,7 @@ def run(flags: Flags) -> None:
         "chosen": {**CHOSEN, OF_PAPER: "highest test AUC, as the paper does: it flatters"}[common.select],
         "data": pool.name, "profile": flags.profile, "weights": trials.inputs.weights,
         "model": flags[FnstSettings].model, "vgg": styler.described() if styler else "",
+        **flags[Retraining].described(),
     }  # fmt: skip
     attacked = attack(styler, first, flags[AttackSettings]) if styler and attacks else None
     findings = tables.Findings(pool, first, records, trials.made, attacked, what_ran)
@@ -201,6 +204,7 @@ class Trials:
             aggregation=Aggregation() if alone else self._flags[Aggregation],
             min_clients=1 if alone else self._study.common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
+            retraining=self._flags[Retraining],
             bundle=self._classifier.recipe(training, self._pool.part("val")),
             trained=_trained(training),
         )

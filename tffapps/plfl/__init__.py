@@ -5,7 +5,10 @@ After a thesis on grading knee osteoarthritis (healthy, moderate, severe) with a
   plfl    only the server has labels ("gold"): it trains first, then clients label their own images with its model
   plfl+   ours: pseudo-labelling anchored to the gold images
   fssfl   clients know a fifth of their labels: FixMatch
-`gold`, the server's own training that plfl and plfl+ begin with, is run whenever one of them is.
+When they are named also, on the same divisions of the images:
+  fixmatch, flexmatch, freematch    fssfl with what keeps FixMatch from believing its first mistakes
+  semifl, fl2                       plfl's labels: the server and the clients train in turn
+`gold`, the server's own training that plfl, plfl+, semifl and fl2 begin with, is run whenever one of them is.
 
 Images are divided among the three anew for each seed, but where a manifest says whose they are (clients `server` and
 others), and where the clients are sites: then --data is the server's images, and each site has prepared its own with
@@ -19,11 +22,19 @@ from models.names import HEADS
 from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, CutSettings, Flags, setting
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
+from tffapps.federated.methods import FEW_LABELS
 from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
+from tffapps.privacy.stages import SECURE, of_flag
+from tffapps.settings import CHANGED
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
-AFTER_GOLD = ("plfl", "plfl+")  # those that begin with gold's model
-SPLITS = {"gold": "plfl", "csfl": "csfl", "plfl": "plfl", "plfl+": "plfl", "fssfl": "fssfl"}  # how images are divided
+FIXMATCHES, ALTERNATE = ("fixmatch", "flexmatch", "freematch"), ("semifl", "fl2")
+ON_REQUEST = (*FIXMATCHES, *ALTERNATE)
+AFTER_GOLD = ("plfl", "plfl+", *ALTERNATE)  # those that begin with gold's model
+SPLITS = {  # how images are divided
+    "gold": "plfl", "csfl": "csfl", "plfl": "plfl", "plfl+": "plfl", "fssfl": "fssfl",
+    **dict.fromkeys(FIXMATCHES, "fssfl"), **dict.fromkeys(ALTERNATE, "plfl"),
+}  # fmt: skip
 METRICS = ("accuracy", "precision", "recall", "f1", "macro_f1", "auroc")
 MAIN_METRICS = ("accuracy", "macro_f1")  # what figures show
 
@@ -104,6 +115,14 @@ class FssflSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class AlternateSettings:
+    alternate_rounds: int = setting(6, "rounds of semifl, fl2 (as plfl+)", least=1, in_key=CHANGED)
+    alternate_epochs: int = setting(
+        2, "semifl, fl2: epochs a round, of clients and then of the server (as plfl+)", least=1, in_key=CHANGED
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class PoisonSettings:
     """Which runs the poisoning study has: the share is a label of each."""
 
@@ -173,13 +192,20 @@ APP = App(
     description="Federated grading of knee X-rays with few labels: CSFL, PLFL, PLFL+ and FSSFL.",
     settings=(
         PlflImages, PlflNetwork, CutSettings, GoldSettings, LocalSettings, CsflSettings, PlflSettings, PlusSettings,
-        TargetSettings, FssflSettings, PoisonSettings, Aggregation, PseudoLabelPlus, FixMatch,
+        TargetSettings, FssflSettings, AlternateSettings, PoisonSettings, Aggregation, PseudoLabelPlus, FixMatch,
+        *(FEW_LABELS[name] for name in ON_REQUEST),
     ),
     profiles=PROFILES,
-    methods=METHODS,
+    methods=(*METHODS, *ON_REQUEST),
+    on_request=ON_REQUEST,
     narrowed=(("model", "models"), ("poison", "poison")),
     not_across_sites={},
     server_has_data=True,
     networks=_networks,
+    stages=(
+        *(of_flag("methods", name, f"the counts of pseudo-labels that clients of {name} report", (SECURE,))
+          for name in AFTER_GOLD),
+        of_flag("methods", "fssfl", "the counts of confident images that clients of fssfl report", (SECURE,)),
+    ),
     divides=True,
 )  # fmt: skip

@@ -11,7 +11,10 @@ from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
 from tffapps.measured_networks import classifiers
 from tffapps.plfl import (
     AFTER_GOLD,
+    ALTERNATE,
+    ON_REQUEST,
     SPLITS,
+    AlternateSettings,
     CsflSettings,
     FssflSettings,
     GoldSettings,
@@ -73,6 +76,11 @@ def passes(method: str, table: pd.DataFrame, flags: Flags) -> Passes:
         plus, server = flags[PlusSettings], flags[PseudoLabelPlus].server_epochs
         seen = plus.plus_epochs * own + server * gold
         return Passes(plus.plus_rounds * seen, plus.plus_rounds * ((1 + plus.label_views) * own + tested))
+    if method in ALTERNATE:
+        turns = flags[AlternateSettings]
+        # SemiFL's mixed images and (FL)²'s two more passes cost as much again, at least.
+        seen = turns.alternate_epochs * (2 * own + gold)
+        return Passes(turns.alternate_rounds * seen, turns.alternate_rounds * (own + tested))
     settings = flags[FssflSettings]
     trained = clients[clients.split == "train"]
     labelled = settings.fssfl_rounds * local.epochs * int(trained.labelled.sum())
@@ -85,4 +93,4 @@ def passes(method: str, table: pd.DataFrame, flags: Flags) -> Passes:
 def _views(methods: set[str], flags: Flags) -> int:
     """Of an image, stored where activations are: plain, affine for plfl+, weak and strong for fssfl."""
     plus, fixmatch = flags[PlusSettings].plus_views, 2 * flags[FssflSettings].views
-    return 1 + (plus if "plfl+" in methods else 0) + (fixmatch if "fssfl" in methods else 0)
+    return 1 + (plus if "plfl+" in methods else 0) + (fixmatch if methods & {"fssfl", *ON_REQUEST} else 0)

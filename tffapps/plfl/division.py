@@ -7,9 +7,10 @@ import pandas as pd
 from tffapps import Common, Pool, Split, UserError
 from tffapps.data import oai, partition, splits
 from tffapps.data.manifest import SPLITS, natural_key
+from tffapps.plfl import FIXMATCHES
 
 _DRAWN = {"csfl": oai.csfl_split, "plfl": oai.gold_split, "fssfl": oai.fssfl_split}
-TESTED = ("csfl", "fssfl")  # the methods whose clients test, too
+TESTED = ("csfl", "fssfl", *FIXMATCHES)  # the methods whose clients test, too
 _LABELLED_SHARES = (0.2, 0.8)  # of a client's training images: those of fssfl whose labels it knows, and the others
 
 

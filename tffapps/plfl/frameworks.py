@@ -11,12 +11,24 @@ import tensorflow as tf
 from tffapps import Client, FedAvg, Flags, Inputs, Method, Pool, Task, cross_entropy, stream
 from tffapps.data import oai
 from tffapps.engine.values import HERE
+from tffapps.federated.few_labels import TwoViewData
 from tffapps.federated.fixmatch import PartlyLabelledData
 from tffapps.federated.local import Counted
+from tffapps.federated.methods import FEW_LABELS
 from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData
 from tffapps.federated.pseudo_label_plus import GoldData, PseudoLabelPlus
-from tffapps.federated.tested import DataAndTest, TestedFedAvg, TestedFixMatch
+from tffapps.federated.tested import (
+    DataAndTest,
+    TestedFedAvg,
+    TestedFixMatch,
+    TestedFlexMatch,
+    TestedFreeMatch,
+    TestedMendedFixMatch,
+)
 from tffapps.plfl import (
+    ALTERNATE,
+    FIXMATCHES,
+    AlternateSettings,
     CsflSettings,
     FssflSettings,
     GoldSettings,
@@ -27,7 +39,9 @@ from tffapps.plfl import (
     TargetSettings,
     division,
 )
+from tffapps.two_views import VIEWS, Share, smoothed, two_views
 
+_MENDED: dict[str, type[Method]] = dict(zip(FIXMATCHES, (TestedMendedFixMatch, TestedFlexMatch, TestedFreeMatch)))
 _SERVER_POSITION = 2  # of the server's random numbers; clients have the positions before and after it
 M = TypeVar("M", bound=Method)
 
@@ -75,7 +89,12 @@ class Frameworks:
         plain, unlabelled = Counted.spec(batches), UnlabelledData.spec(batches)
         partly = PartlyLabelledData.spec(batches)
         gold = GoldData.spec(batches) if flags[PseudoLabelPlus].server_epochs else None
+        two = TwoViewData.spec(batches)
+        mended = Task(inputs.model, DataAndTest.spec(two, batches), cross_entropy)
+        alternate = Task(inputs.model, two, cross_entropy, GoldData.spec(batches))
         self._tasks = {
+            **dict.fromkeys(FIXMATCHES, mended),
+            **dict.fromkeys(ALTERNATE, alternate),
             "gold": Task(inputs.model, plain, cross_entropy),
             "csfl": Task(inputs.model, DataAndTest.spec(plain, batches), cross_entropy),
             "plfl": Task(inputs.model, unlabelled, cross_entropy),
@@ -87,13 +106,17 @@ class Frameworks:
         """Stored features, all at once and not in the middle of a round."""
         self._inputs.prepare(list(table.path), "plain")
         trained = table[table.split == "train"]
-        if name == "fssfl":
-            self._inputs.prepare(list(trained.path[trained.client != oai.SERVER]), "weak", "strong")
+        if name == "fssfl" or name in _MENDED or name in ALTERNATE:
+            self._inputs.prepare(list(trained.path[trained.client != oai.SERVER]), *VIEWS)
         if name == "plfl+":
             self._inputs.prepare(list(trained.path), self.plus_view())
 
     def of(self, name: str, table: pd.DataFrame, seed: int) -> Federation:
         """A framework over a table that `division.split` (and perhaps the poisoner) made."""
+        if name in _MENDED:
+            return self._mended(name, _Images(table, seed))
+        if name in ALTERNATE:
+            return self._alternate(name, _Images(table, seed))
         make = {
             "gold": self._gold,
             "csfl": self._csfl,
@@ -106,7 +129,7 @@ class Frameworks:
     def _gold(self, images: _Images) -> Federation:
         settings = self._flags[GoldSettings]
         training = self._at_server(images, settings.gold_epochs)
-        client = Client(oai.SERVER, training, site=HERE)
+        client = Client(oai.SERVER, training, site=HERE, passes=settings.gold_epochs)
         return Federation(self._method(FedAvg), 1, self._tasks["gold"], [client], (settings,))
 
     def _csfl(self, images: _Images) -> Federation:
@@ -148,6 +171,47 @@ class Frameworks:
         return Federation(
             self._method(TestedFixMatch), settings.fssfl_rounds, self._tasks["fssfl"], clients, (settings, local)
         )
+
+    def _mended(self, name: str, images: _Images) -> Federation:
+        """FSSFL's data under another rule for what is believed."""
+        settings, local = self._flags[FssflSettings], self._flags[LocalSettings]
+
+        def training(number: int, rows: pd.DataFrame, seed: int) -> TwoViewData:
+            known, unknown = rows[rows.labelled], rows[~rows.labelled]
+            batch, codes = settings.labelled_batch, self._pool.codes(known)
+            steps = local.epochs * -(-len(known) // batch)
+            share = Share(list(known.path), codes, list(unknown.path), steps, batch, batch * settings.mu)
+            prior = smoothed(codes, len(self._pool.classes))
+            return two_views(self._inputs, share, prior, number=number, seed=seed)
+
+        clients = self._clients_by_round(
+            images,
+            lambda client, seed, number: DataAndTest(
+                training(number, images.rows(client), seed), self.plain(images.rows(client, "test"))
+            ),
+        )
+        depends = (settings, local)
+        return Federation(self._method(_MENDED[name]), settings.fssfl_rounds, self._tasks[name], clients, depends)
+
+    def _alternate(self, name: str, images: _Images) -> Federation:
+        """PLFL's data; the server trains again after every average."""
+        settings = self._flags[AlternateSettings]
+        training, prior = self._at_server(images, settings.alternate_epochs), self._prior(images)
+
+        def unlabelled(client: str, seed: int, number: int) -> TwoViewData:
+            paths = list(images.rows(client).path)
+            steps = settings.alternate_epochs * -(-len(paths) // self._batch)
+            share = Share([], np.zeros(0, np.int32), paths, steps, 1, self._batch)
+            return two_views(self._inputs, share, prior, number=number, seed=seed)
+
+        def server_data(number: int) -> GoldData:
+            batches, steps = training(number)
+            return GoldData(batches, steps, prior)
+
+        return Federation(
+            self._method(FEW_LABELS[name]), settings.alternate_rounds, self._tasks[name],
+            self._clients_by_round(images, unlabelled), (settings, self._flags[TargetSettings]), server_data,
+        )  # fmt: skip
 
     def plus_view(self) -> str:
         """What PLFL+ trains on: with a frozen base that sees plain images, affine views of them."""
@@ -241,9 +305,15 @@ class Frameworks:
         `epochs`: how often a round sees an image at most, if that is known.
         """
 
+        most = {name: None if epochs is None else epochs * len(images.rows(name)) for name in self._positions}
+        found = self._clients_by_round(images, lambda client, seed, number: data(client, seed))
+        return [dataclasses.replace(client, examples=most[client.name], passes=epochs) for client in found]
+
+    def _clients_by_round(self, images: _Images, data: Callable[[str, int, int], Any]) -> list[Client]:
+        """The same of data that goes by the round's number, too."""
+
         def client(name: str, position: int) -> Client:
-            most = None if epochs is None else epochs * len(images.rows(name))
-            return Client(name, lambda number: data(name, stream(images.seed, number, position)), examples=most)
+            return Client(name, lambda number: data(name, stream(images.seed, number, position), number))
 
         return [client(name, position) for name, position in self._positions.items()]
 

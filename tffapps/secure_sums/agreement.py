@@ -12,10 +12,15 @@ LEAST_MEMBERS = 3  # of two, each knows the other's numbers once it knows the su
 MOST_MEMBERS = 2**12
 _MOST_VALUES = 2**31
 _SESSION = re.compile(r"[0-9a-f]{32}")
+_WORK = re.compile(r"([0-9a-f]{64})?")
 
 
 class Refused(Exception):
     """A message that a member or the coordinator does not go along with; says who sent what, in one line."""
+
+
+def threshold(members: int) -> int:
+    return max(LEAST_MEMBERS, members // 2 + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,12 +30,15 @@ class Agreement:
     members: tuple[str, ...]  # in order
     size: int  # how many numbers each sends
     bits: int  # of each: from 0 to 2^bits - 1
+    work: str = ""  # what they are the result of, the same for all members: a SHA-256, if they care
 
     def __post_init__(self) -> None:
         whole = all(isinstance(value, int) for value in (self.number, self.size, self.bits))
         named = all(isinstance(name, str) and 0 < len(name) < 200 for name in self.members)
         if not (whole and named and isinstance(self.session, str) and _SESSION.fullmatch(self.session)):
             raise Refused("an agreement on a secure sum that is not one")
+        if not isinstance(self.work, str) or not _WORK.fullmatch(self.work):
+            raise Refused("an agreement on a secure sum of something that has no name")
         if list(self.members) != sorted(set(self.members)):
             raise Refused("an agreement on a secure sum whose members are not in order")
         if not LEAST_MEMBERS <= len(self.members) <= MOST_MEMBERS:
@@ -45,7 +53,7 @@ class Agreement:
     @property
     def threshold(self) -> int:
         """Members that must be left at the end: more than half, and enough for a sum that tells on nobody."""
-        return max(LEAST_MEMBERS, len(self.members) // 2 + 1)
+        return threshold(len(self.members))
 
     def digest(self, *more: object) -> bytes:
         """Of the agreement and what is said under it."""

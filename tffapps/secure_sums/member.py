@@ -113,6 +113,11 @@ class Member:
         }
 
     @property
+    def survivors(self) -> tuple[str, ...]:
+        """Whose numbers are in the sum, once that is confirmed."""
+        return self._survivors
+
+    @property
     def _me(self) -> str:
         return self._identity.name
 

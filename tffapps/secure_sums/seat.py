@@ -13,6 +13,7 @@ from tffapps.secure_sums.identity import Identity, Verdict
 from tffapps.secure_sums.member import Member
 
 _MOST_SESSIONS = 1000  # of which numbers are remembered; a session lasts as long as a coordinator's process
+_MOST_WORKS = 10_000
 
 
 class Seat:
@@ -26,6 +27,7 @@ class Seat:
     ) -> None:
         self._identity, self._verdict, self._allowed = identity, verdict, allowed
         self._answered: dict[str, int] = {}  # session -> the number of its last sum
+        self._summed: dict[str, list[str]] = {}  # work -> whose numbers the sum of it has
         self._member: Member | None = None
         self._dealt: Any = None
         self._lock = threading.RLock()
@@ -77,10 +79,20 @@ class Seat:
         survivors = request.get("survivors")
         if not isinstance(survivors, list):
             raise Refused("no list of those who sent numbers")
-        return {"signature": self._current(request).confirm(survivors)}
+        member = self._current(request)
+        # Two sums of one work, one of them without some member, would tell that member's numbers.
+        if self._summed.get(member.agreement.work, survivors) != survivors:
+            raise Refused("the same numbers were summed already, with those of other members")
+        return {"signature": member.confirm(survivors)}
 
     def _unmask(self, request: dict[str, Any]) -> dict[str, Any]:
-        return dict(self._current(request).unmask(request.get("signatures") or {}))
+        member = self._current(request)
+        shares = member.unmask(request.get("signatures") or {})
+        if member.agreement.work:
+            if len(self._summed) >= _MOST_WORKS:
+                del self._summed[next(iter(self._summed))]
+            self._summed[member.agreement.work] = list(member.survivors)
+        return dict(shares)
 
     def _current(self, request: dict[str, Any]) -> Member:
         return self._of(request.get("session"), request.get("number"))

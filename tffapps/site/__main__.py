@@ -8,10 +8,11 @@ from pathlib import Path
 
 from preprocessing.parser import Parser
 from tffapps import cli
-from tffapps.site import LEAF_DAYS, identity_commands
+from tffapps.site import LEAF_DAYS, identity_commands, policy_commands
 
 _CERTS = "make the certificates of a trial federation"
 _SERVE = "take part in a federation with this machine's data"
+_JOIN = "the same, by calling the coordinator: no port is opened here"
 _DESCRIBE = "print, as JSON, what a site publishes of its data: counts and sizes, no file names"
 _LISTEN = "127.0.0.1:9000"
 
@@ -34,30 +35,43 @@ def _parser() -> argparse.ArgumentParser:
     certs.set_defaults(work=_certs)
 
     identity_commands.add(commands)
+    policy_commands.add(commands)
 
     serve = commands.add_parser("serve", help=_SERVE, description=_SERVE, allow_abbrev=False)
-    _add_data(serve)
     meaning = f"where to wait for the coordinator (default {_LISTEN}: this machine only)"
     serve.add_argument("--listen", default=_LISTEN, metavar="HOST:PORT", help=meaning)
-    serve.add_argument("--cert", required=True, metavar="FILE", help="this site's certificate")
-    serve.add_argument("--key", required=True, metavar="FILE", help="its key")
-    serve.add_argument("--ca", required=True, metavar="FILE", help="the authority of the coordinator's certificate")
-    meaning = "SHA-256 of the coordinator's certificate (`site fingerprint`): no other comes in; several with commas"
-    serve.add_argument("--coordinator", default="", metavar="FINGERPRINT", help=meaning)
-    serve.add_argument("--revoked", default="", metavar="FILE", help="the authority's list of revoked certificates")
-    meaning = "go on where the kernel cannot keep TFF's worker off the network: who reaches it can read and write files"
-    serve.add_argument("--allow-open-worker", action="store_true", help=meaning)
-    meaning = "go on without a sandbox: the coordinator can then read, write and run what your user can"
-    serve.add_argument("--without-sandbox", action="store_true", help=meaning)
-    meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
-    serve.add_argument("--no-jobs", action="store_true", help=meaning)
-    serve.add_argument("--no-chores", action="store_true", dest="no_jobs", help=argparse.SUPPRESS)  # its name in 0.1.0
-    serve.set_defaults(work=_serve)
+    serve.set_defaults(dial="")
+    join = commands.add_parser("join", help=_JOIN, description=_JOIN, allow_abbrev=False)
+    join.add_argument("dial", metavar="HOST:PORT", help="where the coordinator waits for this site")
+    join.set_defaults(listen="")
+    for command in (serve, join):
+        _add_membership(command)
 
     describe = commands.add_parser("describe", help=_DESCRIBE, description=_DESCRIBE, allow_abbrev=False)
     _add_data(describe)
     describe.set_defaults(work=_describe)
     return parser
+
+
+def _add_membership(parser: argparse.ArgumentParser) -> None:
+    """What a site needs to take part, whoever calls whom."""
+    _add_data(parser)
+    parser.add_argument("--cert", required=True, metavar="FILE", help="this site's certificate")
+    parser.add_argument("--key", required=True, metavar="FILE", help="its key")
+    parser.add_argument("--ca", required=True, metavar="FILE", help="the authority of the coordinator's certificate")
+    meaning = "SHA-256 of the coordinator's certificate (`site fingerprint`): no other comes in; several with commas"
+    parser.add_argument("--coordinator", default="", metavar="FINGERPRINT", help=meaning)
+    parser.add_argument("--revoked", default="", metavar="FILE", help="the authority's list of revoked certificates")
+    meaning = "go on where the kernel cannot keep TFF's worker off the network: who reaches it can read and write files"
+    parser.add_argument("--allow-open-worker", action="store_true", help=meaning)
+    meaning = "go on without a sandbox: the coordinator can then read, write and run what your user can"
+    parser.add_argument("--without-sandbox", action="store_true", help=meaning)
+    meaning = "only take part in rounds: prepare nothing from the images when the coordinator asks for it"
+    parser.add_argument("--no-jobs", action="store_true", help=meaning)
+    meaning = "what is allowed here (`site policy` prints the default); without, the default"
+    parser.add_argument("--policy", type=Path, metavar="FILE", help=meaning)
+    parser.add_argument("--no-chores", action="store_true", dest="no_jobs", help=argparse.SUPPRESS)  # its name in 0.1.0
+    parser.set_defaults(work=_serve)
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +101,7 @@ def _serve(options: argparse.Namespace) -> None:
     serve(
         options.data, options.name, options.listen, certificates, coordinator=parse_fingerprints(options.coordinator),
         allow_open=options.allow_open_worker, prepares=not options.no_jobs,
-        confined=not options.without_sandbox,
+        confined=not options.without_sandbox, dial=options.dial, policy=options.policy,
     )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ The worker's working folder is a new one of links:
     train/0/000000.mask    a link to its mask, where there is one
 
 So whoever knows the counts knows every relative path, file names stay at the site, and rows of other clients, or files
-that no row names, have no relative path. An absolute path, or one with `..`, still leads to every file that the user
-who runs the site can read: run it as a user who can read the data and nothing else of worth.
+that no row names, have no relative path. Other paths than these the gate refuses (`gate.py`), and the sandbox does not
+open (`confinement.py`).
 """
 
 import collections
@@ -25,7 +25,7 @@ from typing import Any
 import pandas as pd
 
 from tffapps import __version__
-from tffapps.data import layouts, micrographs, published, standin
+from tffapps.data import header, layouts, micrographs, published, standin
 from tffapps.data import manifest as manifests
 from tffapps.errors import UserError
 from tffapps.wire import protocol
@@ -115,11 +115,5 @@ def working_folder(table: pd.DataFrame, description: Mapping[str, Any]) -> Itera
 
 
 def _size(path: str) -> str:
-    """Width × height, read from the first bytes of a file."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            return f"{image.width}x{image.height}"
-    except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError):
-        return "unreadable"
+    size = header.size(path)
+    return f"{size[0]}x{size[1]}" if size else "unreadable"

@@ -9,31 +9,34 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-from tffapps.engine import unix_socket
 from tffapps.engine.closed_worker import ClosedWorker
 from tffapps.engine.sandbox import Sandbox
-from tffapps.site.relay import Guard, Relay
+from tffapps.site.relay import Guard, Journal, Relay
+from tffapps.wire import unix_socket
 from tffapps.wire.admission import Admission
 from tffapps.wire.certificates import Certificates
-from tffapps.wire.tls_proxy import TlsProxy
+from tffapps.wire.dial_out import DialOut
+from tffapps.wire.tls_proxy import Listener, TlsProxy
 
 
 class GuardedWorker(ClosedWorker):
     """Starts when made, is reached through `listener`, and ends with `stop` or with this process.
 
-    The listener is closed by `stop`. `folder` is the worker's, `remove` one to remove at the end; `guards` and `own`
-    are the relay's; `coordinator` are fingerprints of the certificates that come in, if not every coordinator's does.
+    The listener, which may be one that dials out, is closed by `stop`. `folder` is the worker's, `remove` one to
+    remove at the end; `guards`, `own` and `journal` are the relay's; `coordinator` are fingerprints of the certificates
+    that come in, if not every coordinator's does.
     """
 
     def __init__(
         self,
-        listener: socket.socket,
+        listener: socket.socket | DialOut,
         *,
         name: str,
         certificates: Certificates,
         folder: pathlib.Path | None = None,
         guards: Sequence[Guard] = (),
         own: Mapping[str, Callable[[str, bytes], bytes]] | None = None,
+        journal: Journal | None = None,
         coordinator: tuple[str, ...] = (),
         allow_open: bool = False,
         log: IO[Any] | None = None,
@@ -51,9 +54,12 @@ class GuardedWorker(ClosedWorker):
                 remove=[self._sockets, *([remove] if remove else [])], sandbox=sandbox,
             )  # fmt: skip
             logger = logging.getLogger(f"tffapps.site.{name.removeprefix('site ')}")
-            self._relay = Relay(path, self._sockets, guards, own=own, log=logger, when_lost=lambda: door.drop())
+            self._relay = Relay(
+                path, self._sockets, guards, own=own, journal=journal, log=logger, when_lost=lambda: door.drop()
+            )
             why_not = Admission(certificates, coordinator).why_not
-            door = TlsProxy(listener, context, self._relay.entrance, logger, why_not)
+            ended = listener.ended if isinstance(listener, DialOut) else None
+            door = TlsProxy(listener, context, self._relay.entrance, logger, why_not, ended)
         except BaseException:
             listener.close()
             shutil.rmtree(self._sockets, ignore_errors=True)
@@ -75,7 +81,7 @@ class GuardedWorker(ClosedWorker):
         shutil.rmtree(self._sockets, ignore_errors=True)
 
 
-def _wake(listener: socket.socket) -> None:
+def _wake(listener: Listener) -> None:
     """Has a thread that waits for the next connection see that there is none."""
     with contextlib.suppress(OSError):  # it does not listen
         listener.shutdown(socket.SHUT_RDWR)

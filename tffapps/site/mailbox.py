@@ -33,6 +33,7 @@ _MOST_WAITING = 16
 
 class Mailbox:
     """Of one site; `folder` is its worker's. Unless it is `willing`, requests are refused. Jobs are `confined`.
+    `permit` is asked about each request, and raises Refused.
 
     `methods` are called by the relay, from its own threads; `look` does the work.
     """
@@ -45,8 +46,9 @@ class Mailbox:
         *,
         willing: bool = True,
         confined: bool = True,
+        permit: Callable[[bytes], None] = lambda request: None,
     ) -> None:
-        self._folder, self._willing, self._confined = folder, willing, confined
+        self._folder, self._willing, self._confined, self._permit = folder, willing, confined, permit
         self._log = logging.getLogger(f"tffapps.site.{description['name']}")
         self._home = confinement.home_of(description["name"]).resolve()
         self._store = self._home / description["fingerprint"]
@@ -76,6 +78,8 @@ class Mailbox:
         if not self._willing:
             why = "this site prepares nothing when asked (it was started with --no-jobs)"
             return Message({jobs.ERROR: why, jobs.ASKING: asking}).to_bytes()
+        if request:
+            self._permit(request)
         with self._lock:
             if request:
                 if len(self._waiting) >= _MOST_WAITING:

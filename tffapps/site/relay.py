@@ -18,8 +18,13 @@ guard (one that adds masks or noise, say):
   and the argument; `value.computation` is the SHA-256 of the computation that was sent, "" for what is none.
 - `made.notes` is a dictionary that lives as long as the value does: what a guard finds out while a computation comes in
   (CreateValue: `call.made`) it finds again there when the answer leaves (`call.value.parts[0].notes`).
+- `call.what` is a phrase for the site's log, which a guard may add to; `call.spent` says what of a privacy budget the
+  answer costs, such as {"epsilon": 0.1}: it is written beside it.
 - `own` adds methods that the site answers itself, such as "/tffapps.Site/Ask": (caller, bytes) -> bytes. They may raise
   Refused too. The coordinator calls them on the same channel: `channel.unary_unary("/tffapps.Site/Ask")`.
+
+Everything that was asked is written down before its answer leaves, by the `Journal`, if there is one: passed, refused
+or failed. Methods of the site's own are no guards' matter, but are written down too.
 
 What a worker says of its own failures may hold data, so it goes into the site's log; the caller is told the kind alone.
 """
@@ -52,6 +57,7 @@ _THREADS = 32  # a Compute keeps one of them for as long as it takes
 _MOST_CALLERS = 16
 _MOST_VALUES = 20_000  # of one caller at a time
 _START_SECONDS = 40.0  # a new worker is waited for
+_SERVER = [("grpc.so_reuseport", 0), ("grpc.http2.max_ping_strikes", 0)]  # callers ask whether it is there
 _RECONNECT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
 
 
@@ -79,6 +85,8 @@ class Call:
     content: bytes
     value: Made | None = None  # of a Compute: what is asked for
     made: Made | None = None  # of a method that makes a value: that value
+    what: str = ""
+    spent: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def message(self) -> Any:
@@ -89,6 +97,11 @@ class Call:
 class Guard(Protocol):
     def request(self, call: Call) -> None: ...
     def answer(self, call: Call, content: bytes) -> bytes: ...
+
+
+class Journal(Protocol):
+    def write(self, call: Call, decision: str, answer: int) -> None:
+        """`answer` is how many bytes leave. Raises Refused if it cannot be written: then nothing leaves."""
 
 
 class Relay:
@@ -104,11 +117,12 @@ class Relay:
         guards: Sequence[Guard] = (),
         *,
         own: Mapping[str, Callable[[str, bytes], bytes]] | None = None,
+        journal: Journal | None = None,
         log: logging.Logger,
         when_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._folder, self._guards, self._own, self._log = folder, guards, dict(own or {}), log
-        self._when_lost = when_lost
+        self._when_lost, self._journal = when_lost, journal
         self._threads = concurrent.futures.ThreadPoolExecutor(_THREADS)
         self._lock = threading.Lock()
         self._servers: dict[str, tuple[grpc.Server, pathlib.Path]] = {}
@@ -125,9 +139,7 @@ class Relay:
                 if len(self._servers) >= _MOST_CALLERS:
                     raise OSError(f"{_MOST_CALLERS} others were here already")
                 path = self._folder / f"{len(self._servers)}"
-                server = grpc.server(
-                    self._threads, [_Handler(self, caller)], options=[*grpc_options.OPTIONS, ("grpc.so_reuseport", 0)]
-                )
+                server = grpc.server(self._threads, [_Handler(self, caller)], options=[*grpc_options.OPTIONS, *_SERVER])
                 server.add_insecure_port(f"unix:{path}")
                 server.start()
                 self._servers[caller] = (server, path)
@@ -157,28 +169,46 @@ class Relay:
         return functools.partial(self._answer, caller, method) if known else None
 
     def _answer_own(self, caller: str, name: str, content: bytes, context: grpc.ServicerContext) -> bytes:
-        with self._refusing(caller, name.rpartition("/")[2], context):
-            return self._own[name](caller, content)
+        call = Call(caller, name.rpartition("/")[2], content)
+        with self._refusing(call, context):
+            return self._written(call, lambda: self._own[name](caller, content))
 
     def _answer(self, caller: str, method: str, content: bytes, context: grpc.ServicerContext) -> bytes:
-        with self._refusing(caller, method, context):
-            call = Call(caller, method, content)
-            self._look_up(call, context)
+        call = Call(caller, method, content)
+        with self._refusing(call, context):
+            return self._written(call, lambda: self._pass(call, context))
+
+    def _pass(self, call: Call, context: grpc.ServicerContext) -> bytes:
+        self._look_up(call, context)
+        for guard in self._guards:
+            guard.request(call)
+        response = self._forward(call, context)
+        if call.method == COMPUTE:
             for guard in self._guards:
-                guard.request(call)
-            response = self._forward(call, context)
-            if method == COMPUTE:
-                for guard in self._guards:
-                    response = guard.answer(call, response)
-            self._write_down(call, response)
-            return response
+                response = guard.answer(call, response)
+        self._write_down(call, response)
+        return response
+
+    def _written(self, call: Call, answer: Callable[[], bytes]) -> bytes:
+        """What is answered, and that it was."""
+        response, decision = b"", "failed"
+        try:
+            response = answer()
+            decision = "passed"
+        except Refused as error:
+            decision = f"refused: {error}"
+            raise
+        finally:
+            if self._journal is not None:
+                self._journal.write(call, decision, len(response))
+        return response
 
     @contextlib.contextmanager
-    def _refusing(self, caller: str, method: str, context: grpc.ServicerContext):
+    def _refusing(self, call: Call, context: grpc.ServicerContext):
         try:
             yield
         except Refused as error:
-            self._log.warning("refused %s of %s: %s", method, caller, error)
+            self._log.warning("refused %s of %s: %s", call.method, call.caller, error)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, f"refused by the site: {error}")
 
     def _look_up(self, call: Call, context: grpc.ServicerContext) -> None:

@@ -90,7 +90,10 @@ def _data(about: About) -> list[str | Table]:
     keys = ", ".join(f"{shown(name)} {shown(prints.any(name))}" for name in prints.names)
     content: list[str | Table] = [f"The data set is called {about.data}; its fingerprint is {keys or _UNKNOWN}."]
     if about.clients:
-        rows = [[name, str(examples), str(rounds)] for name, rounds, examples in about.clients]
+        rows = [
+            [name, "not known" if examples is None else str(examples), str(rounds)]
+            for name, rounds, examples in about.clients
+        ]
         content.append(Table(["client", "examples in its last round", "rounds it took part in"], rows))
     return content
 

@@ -41,7 +41,7 @@ class About:
     weights: str
     aggregator: str
     delta: float | None
-    clients: list[tuple[str, int, int]]  # name, rounds, examples
+    clients: list[tuple[str, int, int | None]]  # name, rounds, examples if they are known
     rows: list[Row]
     calibration: Fields | None
     provenance: Fields
@@ -62,7 +62,11 @@ class About:
             aggregator=aggregation.text("aggregator") if aggregation.has("aggregator") else "",
             delta=aggregation.number_or_none("dp_delta", 0, 1),
             clients=[
-                (each.text("client"), each.whole("rounds", 0, 2**40), each.whole("examples", 0, 2**60))
+                (
+                    each.text("client"),
+                    each.whole("rounds", 0, 2**40),
+                    each.whole("examples", 0, 2**60) if each.has("examples") else None,
+                )
                 for each in provenance.parts("clients")
             ],
             rows=[row_of(each) for each in scores.parts("rows")] if scores.has("rows") else [],

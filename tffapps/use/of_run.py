@@ -87,8 +87,7 @@ def _clients(reports: pd.DataFrame) -> list[dict[str, Any]]:
         return []
     found = []
     for name, part in reports.groupby("client", sort=True):
-        examples = part["examples"].iloc[-1] if "examples" in part else None
-        found.append(
-            {"client": str(name), "rounds": len(part), "examples": None if examples is None else int(examples)}
-        )
+        examples = part["examples"].iloc[-1] if "examples" in part else np.nan  # a secure sum does not tell
+        known = int(examples) if np.isfinite(examples) else None
+        found.append({"client": str(name), "rounds": len(part), "examples": known})
     return found

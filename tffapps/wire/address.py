@@ -13,3 +13,12 @@ def parse_address(flag: str, text: str) -> tuple[str, int]:
     if not (host and colon and port.isascii() and port.isdigit() and int(port) < 2**16):
         raise UserError(f"{flag} {text}: expected HOST:PORT, such as 127.0.0.1:9000")
     return host, int(port)
+
+
+def parse_site(flag: str, text: str) -> tuple[str, str]:
+    """HOST:PORT of a site, or NAME@HOST:PORT of one that is waited for there: its name ("" if none), and HOST:PORT."""
+    name, at, place = text.rpartition("@")
+    if at and not name.strip():
+        raise UserError(f"{flag} {text}: whom to wait for there? give NAME@HOST:PORT")
+    parse_address(flag, place)
+    return name.strip(), place

@@ -28,3 +28,12 @@ class Certificates:
         # A session that is taken up again would not show its certificate.
         context.num_tickets = 0  # type: ignore[attr-defined]
         return context
+
+    def client_context(self) -> ssl.SSLContext:
+        """Of who calls, and asks for a certificate of the same authority."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_verify_locations(self.ca)
+        context.load_cert_chain(self.cert, self.key)
+        context.set_alpn_protocols(["h2"])
+        return context

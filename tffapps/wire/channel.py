@@ -56,11 +56,7 @@ def look(address: str, certificates: Certificates, timeout: float = 5.0) -> None
 def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> tuple[ssl.SSLSocket, bytes]:
     """A connection on which the worker has answered, and the first bytes of its answer."""
     host, port = parse_address("--engine", address)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(certificates.ca)
-    context.load_cert_chain(certificates.cert, certificates.key)
-    context.set_alpn_protocols(["h2"])
+    context = certificates.client_context()
     try:
         plain = socket.create_connection((host, port), timeout=timeout)
         try:
@@ -69,8 +65,8 @@ def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> t
             plain.close()
             raise
         try:
-            _check_site(address, secured, certificates)
-            return secured, _first_byte(address, secured)
+            check_site(address, secured, certificates)
+            return secured, first_byte(address, secured)
         except BaseException:
             secured.close()
             raise
@@ -91,7 +87,7 @@ def greeted(address: str, certificates: Certificates, timeout: float = 5.0) -> t
         raise Unreachable(f"{address}: {error.strerror or error}; is the site running?") from None
 
 
-def _check_site(address: str, secured: ssl.SSLSocket, certificates: Certificates) -> None:
+def check_site(address: str, secured: ssl.SSLSocket, certificates: Certificates) -> None:
     """What TLS does not look at: that the certificate says it is a site's, and was not revoked."""
     found = x509.load_der_x509_certificate(secured.getpeercert(True) or b"")
     if not certificate_checks.is_for(found, "site"):
@@ -103,7 +99,8 @@ def _check_site(address: str, secured: ssl.SSLSocket, certificates: Certificates
             raise UserError(f"{address}: the certificate of {name:.60} was revoked (--revoked {certificates.revoked})")
 
 
-def _first_byte(address: str, secured: ssl.SSLSocket) -> bytes:
+def first_byte(address: str, secured: ssl.SSLSocket) -> bytes:
+    """Greets the worker and waits for the first byte of its answer."""
     if secured.selected_alpn_protocol() != "h2":
         raise UserError(f"{address}: answers, but not as a site; check the port")
     secured.sendall(_GREETING)

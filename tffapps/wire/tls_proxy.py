@@ -3,12 +3,13 @@
 import contextlib
 import errno
 import logging
+import select
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from tffapps.wire.forward import forward
 from tffapps.wire.waiting_room import WaitingRoom, shake_hands
@@ -23,23 +24,35 @@ _REASONS = {
 }
 
 
+class Listener(Protocol):
+    """What connections come from: a listening socket, or a `DialOut`."""
+
+    def accept(self) -> tuple[socket.socket, Any]: ...
+    def fileno(self) -> int: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
 class TlsProxy:
     """Takes connections from a listening socket to what `inside` gives, each in a thread of its own."""
 
     def __init__(
         self,
-        listener: socket.socket,
+        listener: Listener,
         context: ssl.SSLContext | None,
         inside: Callable[[str], socket.socket],
         log: logging.Logger,
         why_not: Callable[[bytes], str] = lambda certificate: "",
+        ended: Callable[[], None] | None = None,
     ) -> None:
         """`inside` is given the name on the caller's certificate; without a `context` nobody is asked for one.
 
-        `why_not` says, of a certificate that TLS has found good, why its owner does not come in.
+        `why_not` says, of a certificate that TLS has found good, why its owner does not come in. With `ended`, which
+        is called for every connection that is no more, connections are kept ready: nothing is said on one, and it is
+        not taken inside, before its other end has spoken.
         """
         self._listener, self._context, self._inside, self._log = listener, context, inside, log
-        self._why_not = why_not
+        self._why_not, self._ended = why_not, ended
         self._waiting = WaitingRoom()
         self._places = threading.BoundedSemaphore(_MOST_CALLERS)
         self._open: set[socket.socket] = set()
@@ -58,6 +71,7 @@ class TlsProxy:
                 outer = self._context.wrap_socket(outer, server_side=True, do_handshake_on_connect=False)
             except OSError:  # it went away
                 outer.close()
+                self._end()
                 return True
             self._waiting.enter(outer, address[0])
         threading.Thread(target=self._attend, args=(outer, _shown(address)), daemon=True).start()
@@ -89,6 +103,12 @@ class TlsProxy:
                     self._places.release()
         except Exception:
             self._log.exception("the connection from %s broke", where)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        if self._ended is not None:
+            self._ended()
 
     def _admitted(self, outer: socket.socket) -> tuple[socket.socket, str]:
         """The connection to go on with, and the name on the caller's certificate."""
@@ -111,6 +131,8 @@ class TlsProxy:
         return outer, _common_name(outer.getpeercert())
 
     def _connect(self, outer: socket.socket, who: str, caller: str) -> None:
+        if self._ended is not None and not self._is_spoken_to(outer):
+            return
         begin = time.monotonic()
         try:
             inner = self._inside(who)
@@ -118,16 +140,30 @@ class TlsProxy:
             self._log.warning("%s was turned away: %s", caller, error)
             return
         self._log.info("%s connected", caller)
-        with contextlib.closing(inner):
-            with self._lock:
-                self._open.add(outer)
-            try:
-                received, sent = forward(outer, inner)
-            finally:
-                with self._lock:
-                    self._open.discard(outer)
+        with contextlib.closing(inner), self._dropped(outer):
+            received, sent = forward(outer, inner)
         seconds = time.monotonic() - begin
         self._log.info("%s left after %.1f s, %d bytes received, %d bytes sent", caller, seconds, received, sent)
+
+    def _is_spoken_to(self, outer: socket.socket) -> bool:
+        """Waits until there is something to read; whether that is more than the end of it."""
+        with self._dropped(outer), contextlib.suppress(OSError):
+            poll = select.poll()
+            poll.register(outer.fileno(), select.POLLIN)
+            poll.poll()
+            return bool(socket.socket.recv(outer, 1, socket.MSG_PEEK))  # of the bytes below TLS
+        return False
+
+    @contextlib.contextmanager
+    def _dropped(self, outer: socket.socket) -> Iterator[None]:
+        """Within the block the connection is one of those that `drop` ends."""
+        with self._lock:
+            self._open.add(outer)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open.discard(outer)
 
 
 def probe(end: socket.socket, *, idle: int, interval: int, count: int) -> None:

@@ -1,0 +1,1 @@
+"""`tffapps audit`: what a finished run gives away of the images that it was trained on, by attacking it."""
