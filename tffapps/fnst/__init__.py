@@ -120,7 +120,7 @@ class TransferSettings:
 
     init: str = setting("noise", "what style transfer begins with (paper: noise)", choices=INITS)
     style_optimizer: str = setting("lbfgs", "what it minimises with", choices=OPTIMIZERS)
-    style_steps: int = setting(200, "steps of it; adam needs 2.5 times as many for the same loss", least=1)
+    style_steps: int = setting(200, "steps of it; adam needs more for the same loss", least=1)
     style_learning_rate: float = setting(0.0, "of Adam; 0: 0.02 from noise, 0.005 from the content", least=0)
     style_weight: float = setting(0.0, "β; 0: 0.01 (paper), with random VGG weights 10", least=0)
     content_weight: float = setting(0.0, "α; 0: 1000 (paper), with random VGG weights 1", least=0)
