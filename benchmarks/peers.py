@@ -112,7 +112,9 @@ def _rounds(options: argparse.Namespace, pythons: dict[str, str | None], folder:
                     "weights_out": str(folder / f"{name}-{images}-{count}.npz"),
                 }
                 command = [str(pythons[environment]), str(SCRIPTS / script)]
-                measured.setdefault((contender, count), []).append(_played(command, job, folder, options.timeout))
+                played = _played(command, job, folder, options.timeout)
+                print(f"  {played}", file=sys.stderr, flush=True)
+                measured.setdefault((contender, count), []).append(played)
     return [
         _row(contender, count, measured.get((contender, count)), folder) for count in counts for contender in contenders
     ]
