@@ -236,11 +236,43 @@ def gram_attack() -> str:
 
 def style() -> str:
     table = pd.read_csv(ROOT / "results" / "benchmarks" / "style.csv")
-    rows = [
-        [r.contender, str(r.images), f"{r.image_steps_per_second:.2f}", f"{r.of_bare_pass:.2f}"]
-        for r in table.itertuples()
-    ]
-    return _markdown(["", "images a batch", "image steps/s", "of the bare pass"], rows)
+    columns, rows = ["", "images a batch", "image steps/s", "of the bare pass"], []
+    equal = {"loss_of_adam": "loss, of Adam's", "images_per_second_of_adam": "images/s, of Adam's"}
+    shown = [name for name in equal if name in table]
+    for row in table.itertuples():
+        cells = [row.contender, str(row.images), f"{row.image_steps_per_second:.2f}", f"{row.of_bare_pass:.2f}"]
+        rows.append([*cells, *(_three(getattr(row, name)) for name in shown)])
+    return _markdown([*columns, *(equal[name] for name in shown)], rows)
+
+
+def peers() -> str:
+    """One row a contender and number of clients; a reason where there is no number."""
+    file = ROOT / "results" / "benchmarks" / "peers.csv"
+    if not file.exists():
+        return "Not measured yet: `python benchmarks/peers.py`"
+    table = pd.read_csv(file).fillna({"note": "", "versions": ""})
+    columns = ["", "images in", "clients", "seconds a round", "ms a client", "first round ends after", "peak memory"]
+    rows = []
+    for row in table.itertuples():
+        cells = [row.contender, row.images, f"{row.clients:,}"]
+        if pd.isna(row.seconds_per_round):
+            rows.append([*cells, row.note, "", "", "", ""])
+            continue
+        measured = [f"{row.seconds_per_round:.3g}", f"{row.ms_per_client:.3g}"]
+        measured += [f"{row.seconds_to_end_of_first_round:.1f} s", f"{row.peak_memory_mb / 1000:.2f} GB"]
+        rows.append([*cells, *measured, "; ".join(filter(None, (row.versions, row.note)))])
+    return _markdown([*columns, "versions"], rows)
+
+
+def peer_stains() -> str:
+    file = ROOT / "results" / "benchmarks" / "peer_stains.csv"
+    if not file.exists():
+        return "Not measured yet: `python benchmarks/peers.py`"
+    rows = []
+    for row in pd.read_csv(file).fillna({"note": "", "versions": ""}).itertuples():
+        speed = row.note if pd.isna(row.patches_per_second) else f"{row.patches_per_second:,.3g}"
+        rows.append([row.contender, row.method, speed, row.versions])
+    return _markdown(["", "method", "patches/s, one core", "versions"], rows)
 
 
 def fedstyle() -> str:
@@ -333,6 +365,8 @@ TABLES = {
     "first_run_cuts": first_run_cuts,
     "rounds": rounds,
     "sites": sites,
+    "peers": peers,
+    "peer_stains": peer_stains,
     "cut": cut,
     "plfl": plfl,
     "poisoning": poisoning,
