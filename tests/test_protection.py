@@ -21,9 +21,12 @@ REFUSED = {
     "plfl": [
         ("--methods plfl --aggregator dp", "counts of pseudo-labels"),
         ("--methods fssfl --record-dp 1", "counts of confident images"),
+        ("--methods freematch --aggregator dp", "counts of confident images"),
     ],
     "classify": [
         ("--reestimate --aggregator dp", "--reestimate"),
+        ("--methods fixmatch --labelled-share 0.5 --aggregator dp", "counts of confident images"),
+        ("--methods fedavg --retrain ccvr --aggregator secure", "means and covariances"),
         ("--loss logit-adjusted --aggregator secure", "numbers of images of each class"),
         ("--methods scaffold --aggregator dp", "what scaffold gathers"),
         ("--methods ditto --record-dp 1", "ditto"),

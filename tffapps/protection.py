@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tffapps.app import App, Common
 from tffapps.federated.method import Method
-from tffapps.federated.methods import EMBEDDING_METHODS, METHODS
+from tffapps.federated.methods import EMBEDDING_METHODS, FEW_LABELS, METHODS
 from tffapps.privacy import stages
 from tffapps.privacy.stages import DP, RECORD_DP, SECURE, Stage, of_flag
 from tffapps.settings import Flags
@@ -35,7 +35,7 @@ def check(app: App, flags: Flags) -> None:
 
 def _of_methods(flags: Flags) -> Iterator[Stage]:
     for name in flags[Common].methods:
-        method = {**METHODS, **EMBEDDING_METHODS}.get(name)
+        method = {**METHODS, **EMBEDDING_METHODS, **FEW_LABELS}.get(name)
         if method is not None:
             yield from _of_method(name, method, flags[Common].across_sites)
 
@@ -50,5 +50,7 @@ def _of_method(name: str, method: type[Method], across_sites: bool) -> Iterator[
     keeps = method.first_kept is not Method.first_kept or not method.sends_weights
     if across_sites and keeps:
         yield stage(f"what clients of {name} keep, which travels by the coordinator", RECORD_DP)
+    if not method.all_labelled:
+        yield stage(f"the counts of confident images that clients of {name} report", SECURE)
     if not method.record_passes:
         yield stage(f"what clients of {name} send or train with", DP, SECURE)

@@ -205,7 +205,8 @@ APP = App(
     stages=(
         *(of_flag("methods", name, f"the counts of pseudo-labels that clients of {name} report", (SECURE,))
           for name in AFTER_GOLD),
-        of_flag("methods", "fssfl", "the counts of confident images that clients of fssfl report", (SECURE,)),
+        *(of_flag("methods", name, f"the counts of confident images that clients of {name} report", (SECURE,))
+          for name in ("fssfl", *FIXMATCHES)),
     ),
     divides=True,
     mixes=True,
