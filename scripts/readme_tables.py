@@ -246,33 +246,22 @@ def style() -> str:
 
 
 def peers() -> str:
-    """One row a contender and number of clients; a reason where there is no number."""
-    file = ROOT / "results" / "benchmarks" / "peers.csv"
-    if not file.exists():
-        return "Not measured yet: `python benchmarks/peers.py`"
-    table = pd.read_csv(file).fillna({"note": "", "versions": ""})
-    columns = ["", "images in", "clients", "seconds a round", "ms a client", "first round ends after", "peak memory"]
-    rows = []
-    for row in table.itertuples():
-        cells = [row.contender, row.images, f"{row.clients:,}"]
-        if pd.isna(row.seconds_per_round):
-            rows.append([*cells, row.note, "", "", "", ""])
-            continue
-        measured = [f"{row.seconds_per_round:.3g}", f"{row.ms_per_client:.3g}"]
-        measured += [f"{row.seconds_to_end_of_first_round:.1f} s", f"{row.peak_memory_mb / 1000:.2f} GB"]
-        rows.append([*cells, *measured, "; ".join(filter(None, (row.versions, row.note)))])
-    return _markdown([*columns, "versions"], rows)
+    return _peers("peers")
 
 
 def peer_stains() -> str:
-    file = ROOT / "results" / "benchmarks" / "peer_stains.csv"
-    if not file.exists():
-        return "Not measured yet: `python benchmarks/peers.py`"
-    rows = []
-    for row in pd.read_csv(file).fillna({"note": "", "versions": ""}).itertuples():
-        speed = row.note if pd.isna(row.patches_per_second) else f"{row.patches_per_second:,.3g}"
-        rows.append([row.contender, row.method, speed, row.versions])
-    return _markdown(["", "method", "patches/s, one core", "versions"], rows)
+    return _peers("peer_stains")
+
+
+def _peers(name: str) -> str:
+    from scripts import peer_tables
+
+    file = ROOT / "results" / "benchmarks" / f"{name}.csv"
+    return (
+        _markdown(*getattr(peer_tables, name)(file))
+        if file.exists()
+        else "Not measured yet: `python benchmarks/peers.py`"
+    )
 
 
 def fedstyle() -> str:

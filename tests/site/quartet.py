@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import cv2
 import numpy as np
+import pytest
+import tensorflow as tf
 
 from tests.site.conftest import PIXELS, files
 from tests.site.federation import Member, serving
@@ -16,6 +18,7 @@ from tests.site.rounds import clients, table_of
 from tffapps.engine import Engine, open_engine
 from tffapps.engine.remote import RemoteWorker
 from tffapps.engine.tff_messages import data_type_pb2, executor_pb2
+from tffapps.federated.task import Task, cross_entropy
 from tffapps.site import certs, numbers
 
 NAMES = ("a", "b", "c", "d")
@@ -55,6 +58,23 @@ def quartet(root: pathlib.Path) -> Iterator[Quartet]:
     images = draw(root / "images")
     with serving(root / "certificates", dict.fromkeys(NAMES, images)) as members:
         yield Quartet(root / "certificates", images, members)
+
+
+@contextlib.contextmanager
+def at_home(tmp_path_factory) -> Iterator[Quartet]:
+    """A quartet whose home is its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TFFAPPS_HOME", str(tmp_path_factory.mktemp("home")))
+        with quartet(tmp_path_factory.mktemp("quartet")) as found:
+            yield found
+
+
+def dense_task(units: int) -> Task:
+    """A network of two layers for their images."""
+    of = tf.keras.layers
+    layers = [of.Flatten(input_shape=(PIXELS, PIXELS, 3)), of.Dense(units), of.Dense(3, activation="softmax")]
+    spec = (tf.TensorSpec([None, PIXELS, PIXELS, 3], tf.float32), tf.TensorSpec([None], tf.int32))
+    return Task.of_batches(tf.keras.Sequential(layers), spec, cross_entropy)
 
 
 @contextlib.contextmanager

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dp_accounting
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from tests.site.quartet import heard, plain_rows, quartet, whole_numbers
+from tests.site.quartet import at_home, dense_task, heard, plain_rows, whole_numbers
 from tffapps.engine import site_sum
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import play
 from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.round import build_round
-from tffapps.federated.task import Task, cross_entropy
 from tffapps.privacy.ledger import Ledger
 from tffapps.secure_sums.form import UNIT
 from tffapps.site.budget import FILE, Budget
@@ -23,18 +21,13 @@ CLIP, NOISE, DELTA = 0.5, 2.0, 1e-5
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TFFAPPS_HOME", str(tmp_path_factory.mktemp("home")))
-        with quartet(tmp_path_factory.mktemp("quartet")) as found:
-            yield found
+    with at_home(tmp_path_factory) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def task():
-    of = tf.keras.layers
-    layers = [of.Flatten(input_shape=(8, 8, 3)), of.Dense(30), of.Dense(3, activation="softmax")]
-    spec = (tf.TensorSpec([None, 8, 8, 3], tf.float32), tf.TensorSpec([None], tf.int32))
-    return Task.of_batches(tf.keras.Sequential(layers), spec, cross_entropy)
+    return dense_task(30)
 
 
 def round_of(task, *aggregation, **more):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from scipy import stats
 
 from tests.conftest import largest_difference
-from tests.site.quartet import NAMES, heard, plain_rows, quartet, whole_numbers
+from tests.site.quartet import NAMES, at_home, dense_task, heard, plain_rows, whole_numbers
 from tffapps.engine import open_engine, remote, site_sum
 from tffapps.engine.tff_internals import executor_pb2
 from tffapps.errors import RunStopped, UserError
@@ -20,7 +19,6 @@ from tffapps.federated.fpl import FPL
 from tffapps.federated.round import State, build_round
 from tffapps.federated.scaffold import Scaffold
 from tffapps.federated.statistics import build_reestimation, reestimate
-from tffapps.federated.task import Task, cross_entropy
 from tffapps.site.relay import Refused
 
 SECURE = Aggregation("secure")
@@ -28,19 +26,14 @@ SECURE = Aggregation("secure")
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TFFAPPS_HOME", str(tmp_path_factory.mktemp("home")))
-        with quartet(tmp_path_factory.mktemp("quartet")) as found:
-            yield found
+    with at_home(tmp_path_factory) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def wide():
     """More than 10^5 weights."""
-    of = tf.keras.layers
-    layers = [of.Flatten(input_shape=(8, 8, 3)), of.Dense(540), of.Dense(3, activation="softmax")]
-    spec = (tf.TensorSpec([None, 8, 8, 3], tf.float32), tf.TensorSpec([None], tf.int32))
-    return Task.of_batches(tf.keras.Sequential(layers), spec, cross_entropy)
+    return dense_task(540)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,32 @@
+"""The tables of other systems in docs/engines.md, for `readme_tables.py`: columns and rows."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pandas as pd
+
+from scripts.method_tables import Cells
+
+
+def peers(file: pathlib.Path) -> Cells:
+    """One row a contender and number of clients; a reason where there is no number."""
+    columns = ["", "images in", "clients", "seconds a round", "ms a client", "first round ends after", "peak memory"]
+    rows = []
+    for row in pd.read_csv(file).fillna({"note": "", "versions": ""}).itertuples():
+        cells = [row.contender, row.images, f"{row.clients:,}"]
+        if pd.isna(row.seconds_per_round):
+            rows.append([*cells, row.note, "", "", "", ""])
+            continue
+        measured = [f"{row.seconds_per_round:.3g}", f"{row.ms_per_client:.3g}"]
+        measured += [f"{row.seconds_to_end_of_first_round:.1f} s", f"{row.peak_memory_mb / 1000:.2f} GB"]
+        rows.append([*cells, *measured, "; ".join(filter(None, (row.versions, row.note)))])
+    return [*columns, "versions"], rows
+
+
+def peer_stains(file: pathlib.Path) -> Cells:
+    rows = []
+    for row in pd.read_csv(file).fillna({"note": "", "versions": ""}).itertuples():
+        speed = row.note if pd.isna(row.patches_per_second) else f"{row.patches_per_second:,.3g}"
+        rows.append([row.contender, row.method, speed, row.versions])
+    return ["", "method", "patches/s, one core", "versions"], rows
