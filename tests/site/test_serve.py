@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 
+import grpc
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -70,7 +71,7 @@ def of_another_client():
     return tf.io.matching_files("b/*")
 
 
-def test_its_own_files_over_relative_paths(images, folder):
+def test_what_it_publishes_and_no_file(images, folder):
     need_namespaces()
     served = Served(images, folder)
     try:
@@ -81,8 +82,9 @@ def test_its_own_files_over_relative_paths(images, folder):
             tff.framework.get_context_stack().install(remote_context(way, lowering.to_native)),
         ):
             assert json.loads(published())["images"]["train"] == {"benign": 3, "malignant": 2}
-            assert first_malignant() == (images / "a/train/malignant/Jane-Doe-0.png").read_bytes()
-            assert len(of_another_client()) == 0
+            for reads, operation in ((first_malignant, "ReadFile"), (of_another_client, "MatchingFiles")):
+                with pytest.raises(grpc.RpcError, match=f"refused by the site: .* the operation {operation}"):
+                    reads()
     finally:
         status, errors = served.end(signal.SIGINT)
     assert status == 130 and errors.endswith("tffapps.site: stopped by Ctrl-C\n")
