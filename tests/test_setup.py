@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -130,15 +131,21 @@ def test_a_missing_requirement_file(clone):
 FILES = tuple(f"requirements{part}.txt" for part in ("", "-dev", "-gpu", "-export", "-mlflow"))
 
 
+def pins(text: str) -> list[str]:
+    """A line for each package, its hashes included."""
+    return re.sub(r" *\\\n *", " ", text).splitlines()
+
+
 def test_the_pins_are_complete_and_name_no_index():
     for name in FILES:
-        lines = (ROOT / name).read_text().splitlines()
-        assert all("==" in line for line in lines), name
-        assert not any("index" in line or "http" in line for line in lines), name
-    runtime = set((ROOT / "requirements.txt").read_text().splitlines())
-    assert "tensorflow-federated==0.87.0" in runtime
-    assert runtime <= set((ROOT / "requirements-dev.txt").read_text().splitlines())
-    assert runtime <= set((ROOT / "requirements-gpu.txt").read_text().splitlines())
+        text = (ROOT / name).read_text()
+        assert all("==" in line for line in pins(text)), name
+        assert "index" not in text and "http" not in text, name
+    runtime = set(pins((ROOT / "requirements.txt").read_text()))
+    assert any(line.startswith("tensorflow-federated==0.87.0 --hash=sha256:") for line in runtime)
+    assert all("--hash=sha256:" in line for line in runtime)
+    assert runtime <= set(pins((ROOT / "requirements-dev.txt").read_text()))
+    assert runtime <= set(pins((ROOT / "requirements-gpu.txt").read_text()))
     packages = {line.partition("==")[0] for line in runtime}
     for name in ("requirements-export.txt", "requirements-mlflow.txt"):  # beside those: they change none of them
         added = {line.partition("==")[0] for line in (ROOT / name).read_text().splitlines()}

@@ -34,6 +34,7 @@ KINDS = {
     "knees": "knees, cut out and contrasted",
     "looks": "whose look painted images have",
     "painted": "images that generators painted",
+    "patched": "images with the patch of a backdoor",
     "ruined": "ruined images of the poisoning study",
     "stains": "measured stains",
     "styled": "images in another client's style",

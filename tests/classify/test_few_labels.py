@@ -67,7 +67,7 @@ def test_too_few_labels_are_refused(pool):
         ([*SERVER, "--methods", "separate"], "--methods separate: with --labels server no client has labels"),
         ([*FEW, "--methods", "freematch", "--loss", "fedlc"], "--loss, --sampling: not with freematch"),
         ([*FEW, "--methods", "fedavg,fixmatch", "--retrain", "ccvr"], "fixmatch trains on images without labels"),
-        ([*SMOKE, "--methods", "fedavg", "--retrain", "ccvr", "--aggregator", "secure"], "would not hide"),
+        ([*SMOKE, "--methods", "fedavg", "--retrain", "ccvr", "--aggregator", "secure"], "does not cover the means"),
     ],
     ids=["all", "semifl", "separate", "loss", "retrain", "secure"],
 )

@@ -15,7 +15,9 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import executor_pb2, executor_pb2_grpc
 
+from tests.engine.closed import need_namespaces
 from tests.site.conftest import files
+from tests.site.federation import Member
 from tests.site.rounds import batches, clients, table_of
 from tests.site.test_engine import across
 from tffapps.engine import Engine, open_engine
@@ -188,8 +190,11 @@ def every_kind():
     return words, tf.constant(""), numbers, tf.where(tf.constant([True, False])), tf.zeros([0, 3]), ()
 
 
-def test_what_an_honest_worker_answers_is_read(members, folder):
-    with across(members, folder) as engine:
+def test_what_an_honest_worker_answers_is_read(noise, folder):
+    """By one without a gate: texts would not leave."""
+    need_namespaces()
+    site = Member(noise, folder, "a", gate=False)
+    with contextlib.closing(site), across([site], folder) as engine:
         words, nothing, numbers, places, empty, unit = engine.at_site("a", every_kind)
     assert words.tolist() == [[b"x", b"y\0"]] and nothing == b"" and len(unit) == 0
     assert [(one.item(), many.tolist()) for one, many in numbers.values()] == 3 * [(1, [0, 1])]

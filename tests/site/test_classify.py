@@ -96,7 +96,7 @@ def test_a_site_that_is_away_is_named_and_needed_at_the_end(members, folder, tmp
     assert list(rows.clients) == [2, 2] and list(rows.accuracy.isna()) == [True, False]
 
 
-SITES = ["--engine=a.example:9000,b.example:9000"]
+SITES = ["--engine=a.example:9000,b.example:9000", "--profile=smoke"]
 SHOWN = ["--cert=c.pem", "--key=c.key", "--ca=ca.pem"]
 MISTAKES = {
     "no certificates": ([*SITES, "--cert=c.pem"], "sites ask who is calling; give --cert, --key and --ca"),

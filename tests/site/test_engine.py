@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.conftest import dataset, largest_difference
-from tests.site.conftest import files
+from tests.site.conftest import PIXELS, files
 from tests.site.federation import listening_in
 from tests.site.rounds import batches, clients, played, table_of
 from tffapps.engine import open_engine
@@ -109,13 +109,12 @@ def test_no_image_crosses(averaging, members, folder, noise, tiny_task, tiny_wei
             test = batches(table[(table.client == "a") & (table.split == "test")], shuffle=False)
             at_sites.predict(engine, predictor, outcome.state.weights, {"a": test})
             heard = bytes(inward + outward)
-            stolen = engine.at_site("a", one_image)
+            with pytest.raises(UserError, match="refused by the site: a computation with the operation ReadFile"):
+                engine.at_site("a", one_image)
         assert len(inward) > 2 * 25_000 and len(outward) > 2 * 25_000  # the weights, in and out, twice
         assert tiny_weights[0].tobytes()[:PIECE] in heard  # what does cross is heard
         assert not [piece for piece in secrets(noise) if piece in heard]
-        # A site's certificates let a coordinator read its files: then they are heard.
-        assert stolen == (noise / "a/train/class1/2.png").read_bytes()
-        assert any(piece in bytes(outward) for piece in secrets(noise))
+        assert not [piece for piece in secrets(noise) if piece in bytes(outward)]  # what was asked for has not come
 
 
 def test_a_round_costs_the_weights_and_no_more(averaging, members, folder, noise, tiny_weights):
@@ -193,12 +192,11 @@ def test_work_goes_where_its_data_says_and_nowhere_else(members, folder):
 
 def test_a_client_that_fails_is_named(averaging, members, folder, noise, tiny_weights, caplog):
     def broken(images, labels):
-        with tf.control_dependencies([tf.debugging.assert_less(tf.reduce_max(images), 0.0, message="bad disk")]):
-            return tf.identity(images), labels
+        return tf.reshape(tf.reshape(images, [-1, 7]), [-1, PIXELS, PIXELS, 3]), labels  # no batch is a multiple of 7
 
     with across(members, folder) as engine:
         good, _ = clients(table_of(engine, noise))
         bad = Client("b", lambda _: dataset(3).map(broken))
         outcome = play(averaging, averaging.start(tiny_weights), [good, bad], 1, 1)
     assert outcome.left_out == {"b": "failed: its worker failed (internal); the site's log says more"}
-    assert outcome.took_part == 1 and "bad disk" in caplog.text  # the site's own: it may hold data
+    assert outcome.took_part == 1 and "reshape" in caplog.text.lower()  # the site's own: it may hold data

@@ -53,7 +53,7 @@ class Served:
         return self.program.returncode, errors
 
     def is_gone(self) -> bool:
-        return ends(self.supervisor) and ends(self.worker) and not self.folder.exists()
+        return ends(self.supervisor, 15) and ends(self.worker, 15) and not self.folder.exists()
 
 
 @tff.tensorflow.computation

@@ -154,6 +154,7 @@ class Relay:
 
     def close(self) -> None:
         self._when_lost = lambda: None
+        self._channel.unsubscribe(self._changed)
         for server, _ in self._servers.values():
             server.stop(None)
         with contextlib.suppress(Exception):  # it may be closed already
