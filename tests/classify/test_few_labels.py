@@ -83,6 +83,7 @@ def record(here, results, method):
     return run, table, pd.read_csv(run / "clients.csv")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_ends_like_one_that_is_not(here, monkeypatch):
     """The server has the labels: its round first, then pseudo-labels; the control has the labelled images alone."""
     assert cli.main(APP, [*SERVER, "--methods", "fedavg,semifl", "--semifl-tau", "0.2", "--results", "whole"]) == 0

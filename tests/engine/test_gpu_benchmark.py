@@ -18,6 +18,7 @@ def run(*arguments):
 
 
 @pytest.mark.skipif(devices.cores() < 2, reason="needs two cores")
+@pytest.mark.slow
 def test_two_parts_of_the_processor_give_the_numbers_of_one():
     done = run(*SMALL, "--logical-cpus=2", "--precisions=float32", "--tolerance=1e-5")
     lines = done.stdout.splitlines()

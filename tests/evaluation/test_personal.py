@@ -13,10 +13,15 @@ from tffapps.evaluation.predictions import Predictions
 class Images:
     """Predicts the class that its "weights" say, for every image."""
 
-    def __init__(self, client, labels, away=False):
+    def __init__(self, client, labels, away=False, subject=""):
         self._labels, self._away = np.array(labels), away
         self._images = pd.DataFrame(
-            {"path": [f"{client}{i}.png" for i in range(len(labels))], "client": client, "label": "x"}
+            {
+                "path": [f"{client}{i}.png" for i in range(len(labels))],
+                "client": client,
+                "label": "x",
+                "subject": subject,
+            }
         )
 
     def predict(self, weights, *, last):
@@ -60,3 +65,8 @@ def test_every_image_is_stored_once_with_its_clients_model():
     rows = evaluator().predicted(trained(last=True))
     assert rows.client.tolist() == ["a"] * 4 + ["c"] * 2 and rows.p_x.tolist() == [1] * 4 + [0] * 2
     assert set(rows.judge) == {""} and set(rows.part) == {"test"}
+
+
+def test_a_subject_with_images_at_two_clients_has_one_name():
+    both = evaluator(a=Images("a", [0, 1], subject="s"), c=Images("c", [1], subject="s"))
+    assert set(both.predicted(trained(last=True)).subject) == {"a:a0.png"}  # the first of its images

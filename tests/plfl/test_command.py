@@ -125,6 +125,7 @@ def killed(whole, place):
     return results
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_like_one_that_was_not(whole, killed):
     for run in ("gold-tiny-seed0", "plfl-tiny-seed0"):
         assert record(killed, run).equals(record(whole, run))  # though other frameworks ran there too

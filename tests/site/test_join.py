@@ -176,8 +176,8 @@ def test_a_site_that_freezes_is_given_up(images, folder, monkeypatch):
         assert f"dialling 127.0.0.1:{port}, worker closed to the network" in program.stdout.readline()
         with open_engine(f"a@127.0.0.1:{port}", files(folder, "coordinator")) as engine:
             (link,) = engine.context.links.values()
-            monkeypatch.setattr(heartbeat, "SILENCE_SECONDS", 3.0)
-            time.sleep(4)
+            monkeypatch.setattr(heartbeat, "SILENCE_SECONDS", 2.0)
+            time.sleep(2.5)
             assert link._heartbeat.beats()  # it answers what it is asked, beside which nothing is said
             os.kill(program.pid, signal.SIGSTOP)
             try:

@@ -50,10 +50,9 @@ class PersonalEvaluator:
         return {**found, **{f"{self.headline}_{client}": value for client, value in each.items()}}
 
     def predicted(self, trained: Trained) -> pd.DataFrame:
-        rows = [
-            rows_of(images.predict_exactly(weights), self.classes) for images, weights in self._judged(trained).values()
-        ]
-        return pd.concat(rows, ignore_index=True).assign(part=stored.TEST)
+        found = [images.predict_exactly(weights) for images, weights in self._judged(trained).values()]
+        # Named when they are together: a subject may have images at two clients.
+        return rows_of(_together(found), self.classes).assign(part=stored.TEST)
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         return {metric: float(row[metric]) for metric in (*self.metrics, f"{self.headline}_client_mean")}
