@@ -30,3 +30,15 @@ def peer_stains(file: pathlib.Path) -> Cells:
         speed = row.note if pd.isna(row.patches_per_second) else f"{row.patches_per_second:,.3g}"
         rows.append([row.contender, row.method, speed, row.versions])
     return ["", "method", "patches/s, one core", "versions"], rows
+
+
+def clients(file: pathlib.Path) -> Cells:
+    """What a small client costs; the last row has as many images as the thousand clients."""
+    columns = ["", "clients", "images", "ms a client", "processor", "first round ends after", "peak memory"]
+    rows = [
+        [row.contender, f"{row.clients:,}", f"{row.images:,}", f"{row.ms_per_client:.2f}",
+         f"{row.processor_ms_per_client:.2f} ms", f"{row.seconds_to_end_of_first_round:.1f} s",
+         f"{row.peak_memory_mb:.0f} MB"]
+        for row in pd.read_csv(file).itertuples()
+    ]  # fmt: skip
+    return columns, rows

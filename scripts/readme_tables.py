@@ -5,6 +5,7 @@ python scripts/readme_tables.py [--check]
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 import sys
@@ -245,14 +246,6 @@ def style() -> str:
     return _markdown([*columns, *(equal[name] for name in shown)], rows)
 
 
-def peers() -> str:
-    return _peers("peers")
-
-
-def peer_stains() -> str:
-    return _peers("peer_stains")
-
-
 def _peers(name: str) -> str:
     from scripts import peer_tables
 
@@ -354,8 +347,9 @@ TABLES = {
     "first_run_cuts": first_run_cuts,
     "rounds": rounds,
     "sites": sites,
-    "peers": peers,
-    "peer_stains": peer_stains,
+    "clients": functools.partial(_peers, "clients"),
+    "peers": functools.partial(_peers, "peers"),
+    "peer_stains": functools.partial(_peers, "peer_stains"),
     "cut": cut,
     "plfl": plfl,
     "poisoning": poisoning,
