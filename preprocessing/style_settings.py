@@ -23,10 +23,10 @@ class StyleSettings:
     content_weight: float = 1000.0  # α of Eq. 1
     style_weight: float = 0.01  # β of Eq. 1
     content: str = "mean"  # what α weighs: "sum" is Eq. 2 as printed, "mean" that divided by the number of activations
-    steps: int = 200  # of the optimiser; 60 of L-BFGS came to the loss of 150 of Adam
+    steps: int = 500  # of the optimiser
     learning_rate: float = 0.02  # of Adam, in shares of the range of pixels; see FROM_CONTENT
     init: str = "noise"  # where it starts: "noise" (the paper: uniform, white) or the "content" image
-    optimizer: str = "lbfgs"  # "lbfgs" (Gatys et al.; see `box_lbfgs`) or "adam"
+    optimizer: str = "adam"  # "adam" or "lbfgs" (Gatys et al.; see `box_lbfgs`)
     seed: int = 0  # of the noise
 
     def __post_init__(self) -> None:

@@ -119,8 +119,8 @@ class TransferSettings:
     """How an image is given a style."""
 
     init: str = setting("noise", "what style transfer begins with (paper: noise)", choices=INITS)
-    style_optimizer: str = setting("lbfgs", "what it minimises with", choices=OPTIMIZERS)
-    style_steps: int = setting(200, "steps of it; adam needs more for the same loss", least=1)
+    style_optimizer: str = setting("adam", "what it minimises with", choices=OPTIMIZERS)
+    style_steps: int = setting(500, "steps of it", least=1)
     style_learning_rate: float = setting(0.0, "of Adam; 0: 0.02 from noise, 0.005 from the content", least=0)
     style_weight: float = setting(0.0, "β; 0: 0.01 (paper), with random VGG weights 10", least=0)
     content_weight: float = setting(0.0, "α; 0: 1000 (paper), with random VGG weights 1", least=0)
@@ -149,7 +149,6 @@ _SMALL: dict[str, Any] = {
     "vgg_width": 8,
     "style_size": 48,
     "init": "content",
-    "style_optimizer": "adam",  # the few steps of a demonstration
     "style_steps": 40,
     "attack": True,
     "attack_images": 24,
@@ -174,7 +173,6 @@ PROFILES: dict[str, dict[str, Any]] = {
         "vgg_width": 4,
         "style_size": 32,
         "init": "content",
-        "style_optimizer": "adam",
         "style_steps": 5,
         "attack": True,
         "attack_images": 4,
