@@ -32,9 +32,18 @@ class Canvas:
 
     def __exit__(self, kind: Any, *_: object) -> None:
         if kind is None:
+            self._write_powers_plainly()
             with replacing(self._path, "wb") as file:
                 self._figure.savefig(file, format="png", dpi=120)
         self._pyplot.close(self._figure)
+
+    def _write_powers_plainly(self) -> None:
+        """Axes by logarithms label their ticks with formulas, which are not read as such here."""
+        from matplotlib.ticker import LogFormatter
+
+        for axis in (axis for axes in self.axes.flat for axis in (axes.xaxis, axes.yaxis)):
+            if axis.get_scale() == "log":
+                axis.set_major_formatter(LogFormatter())
 
 
 def picture(axes: Any, image: Any, title: str = "") -> None:
