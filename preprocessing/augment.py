@@ -6,9 +6,9 @@ in [0, 1]. Pure TensorFlow without state: the seed alone decides. Given the same
 so `weak` and `strong` are two unrelated views of an image, as FixMatch needs them.
 
 What the tables leave open:
-  - shear 0.2 is read as radians, 11°. Keras's ImageDataGenerator, whose arguments Table 4.6 lists, meant radians
-    until 2017 (keras-team/keras pull request 8868) and degrees since; 0.2° moves no pixel of a 224-pixel frame by
-    as much as half a pixel;
+  - the unit of shear 0.2. Keras's ImageDataGenerator, whose arguments Table 4.6 lists, meant radians until 2017
+    (keras-team/keras pull request 8868) and degrees since, so also for the thesis: `affine_degrees`. 0.2° moves no
+    pixel of a 224-pixel frame by as much as half a pixel, so `affine` takes it for radians, 11°, which does something;
   - zoom is as in Keras the number of input pixels for one output pixel, drawn for each axis: 0.8 enlarges;
   - the side of the cutout is half of the image's, as the Cutout paper has it for CIFAR-10 (16 of 32 pixels).
 """
@@ -22,7 +22,7 @@ import tensorflow as tf
 
 ROTATION = 20.0  # degrees either way; Table 4.6
 SHIFT = 0.1  # share of the width and of the height, either way; Table 4.6
-SHEAR = 0.2  # radians either way; value of Table 4.6, unit our reading
+SHEAR = 0.2  # either way, in radians (ours) or degrees (Keras in the thesis's year); Table 4.6
 ZOOM = 0.2  # the factors are within 1 ± this; Table 4.6
 WEAK_BRIGHTNESS = 0.2  # added to or taken from every pixel, at most; Table 4.7
 STRONG_BRIGHTNESS = 0.8  # the same; Table 4.8
@@ -39,6 +39,15 @@ Number: TypeAlias = float | tf.Tensor
 
 def affine(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Rotated, shifted, sheared, zoomed and flipped at random in one resampling; edges repeated beyond the border."""
+    return _affine(image, seed, SHEAR)
+
+
+def affine_degrees(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """The same with a shear of at most 0.2 degrees, as Keras reads Table 4.6."""
+    return _affine(image, seed, math.radians(SHEAR))
+
+
+def _affine(image: tf.Tensor, seed: tf.Tensor, most_shear: float) -> tf.Tensor:
     size = tf.shape(image)[:2]
     height, width = tf.unstack(tf.cast(size, tf.float32))
     # rotation, right, down, shear, zoom across, zoom down, flip: each in [-1, 1)
@@ -49,7 +58,7 @@ def affine(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         rotation=ROTATION * rotation,
         right=SHIFT * width * right,
         down=SHIFT * height * down,
-        shear=SHEAR * shear,
+        shear=most_shear * shear,
         zoom=(1 + ZOOM * zoom_across, 1 + ZOOM * zoom_down),
         flip=flip < 0,
     )

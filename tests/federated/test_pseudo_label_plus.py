@@ -8,9 +8,11 @@ import tensorflow as tf
 from tests.conftest import largest_difference
 from tests.federated.test_pseudo_label import IMAGES, SPEC, START, data, network
 from tffapps.engine import open_engine
+from tffapps.federated.anchored import GoldData, Labelled
 from tffapps.federated.cohort import Client, play
+from tffapps.federated.fedavg import FedAvg
 from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData, predict
-from tffapps.federated.pseudo_label_plus import GoldData, PseudoLabelPlus
+from tffapps.federated.pseudo_label_plus import PseudoLabelPlus
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
 
@@ -42,6 +44,35 @@ def test_the_surest_of_each_class_in_golds_shares():
     assert kept.tolist() == [True, True, False, False, True, True]
     few = method.choose(tf.constant(PROBABILITIES), tf.constant([0.25, 0.75])).numpy()  # one of the first class
     assert few.tolist() == [True, False, False, False, True, True]
+
+
+def test_temperature_and_floor():
+    """A square root of the odds; then none is sure enough but the first and, of the other class, nothing."""
+    method = dataclasses.replace(OFF, temperature=2.0, keep=1.0, floor=0.7)
+    cooler = method.adjust(tf.constant(PROBABILITIES), tf.constant(PRIOR)).numpy()
+    odds = PROBABILITIES[:, 0] / PROBABILITIES[:, 1]
+    np.testing.assert_allclose(cooler[:, 0] / cooler[:, 1], np.sqrt(odds), rtol=1e-5)
+    assert method.choose(tf.constant(cooler), tf.constant(PRIOR)).numpy().tolist() == [True] + [False] * 5
+    none = np.zeros((1, 2), np.float32)
+    assert (method.adjust(tf.constant(none), tf.constant(PRIOR)).numpy() == 0).all()
+
+
+def test_averaged_weights_label():
+    """In the first round they are the weights; then they lag behind, and labels are theirs."""
+    lagging = dataclasses.replace(OFF, label_decay=0.75, threshold=0.0)
+    task = Task(network(), UnlabelledData.spec(SPEC), cross_entropy)
+    round_ = build_round(task, lagging)
+    start = round_.start(START)
+    clients = [Client("a", lambda _: data([0, 1, 1]))]
+    with open_engine("in-process"):
+        first = play(round_, start, clients, 1, 1)
+        turned = first.state._replace(weights=[-value for value in first.state.weights])
+        labelled = play(round_, turned, clients, 2, 1).reports["a"]
+    plain = outcome(dataclasses.replace(OFF, threshold=0.0))
+    assert largest_difference(first.state.weights, plain.state.weights) == 0
+    expected = [0.75 * old + 0.25 * new for old, new in zip(START, first.state.weights)]
+    assert largest_difference(first.state.memory, expected) < 1e-6
+    assert [labelled[f"kept_{code}"] for code in (0, 1)] == [plain.reports["a"][f"kept_{code}"] for code in (0, 1)]
 
 
 def test_alignment_moves_the_mean_towards_golds_shares():
@@ -96,3 +127,23 @@ def test_predictions_of_several_views_are_averaged():
     found = predict(model, tf.data.Dataset.from_tensors((views, rows)), tf.constant(3)).numpy()
     each = np.exp(views) / np.exp(views).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found, [each[:2].mean(axis=0), [0, 0], [0.5, 0.5]], atol=1e-6)
+
+
+def test_with_labels_it_is_fedavg_and_its_server_step():
+    known = GoldData(tf.data.Dataset.from_tensors(GOLD), np.int32(1), PRIOR)
+    task = Task(network(), GoldData.spec(SPEC), cross_entropy, GoldData.spec(SPEC))
+    plain = Task(network(), tf.data.DatasetSpec(SPEC), cross_entropy)
+    off = {"server_epochs": 0, "average_from": 0, "learning_rate": 0.5}
+
+    def after(task, method, data, server_data=None):
+        round_ = build_round(task, method)
+        with open_engine("in-process"):
+            client = [Client("a", lambda _: data)]
+            return play(round_, round_.start(START), client, 1, 1, server_data).state.weights
+
+    half = after(plain, FedAvg(learning_rate=0.25), known.batches)
+    found = after(dataclasses.replace(task, server_spec=None), Labelled(rate_share=0.5, **off), known)
+    assert largest_difference(found, half) < 1e-7
+    twice = after(plain, FedAvg(learning_rate=0.5), known.batches.repeat(2))
+    found = after(task, Labelled(rate_share=1.0, **{**off, "server_epochs": 1}), known, lambda number: known)
+    assert largest_difference(found, twice) < 1e-6

@@ -1,5 +1,7 @@
 """Server and clients as a manifest or the sites say."""
 
+import cv2
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -112,6 +114,20 @@ def test_grades_of_a_site_are_the_servers_classes():
         placement.rows_of(sites, ["fit", "worn"], [])
 
 
+def test_all_five_grades_where_they_are_asked_for(tmp_path):
+    knees.write_knees(tmp_path / "k", images=80, size=32, progress=False)
+    for grade, name in (("1", "a"), ("2", "b")):
+        (tmp_path / "k" / "train" / grade).mkdir(exist_ok=True)
+        image = np.full((32, 32), int(grade), np.uint8)
+        cv2.imwrite(str(tmp_path / "k" / "train" / grade / f"{name}1.png"), image)
+    flags = cli.parse(APP, [*SMALL, "--data", str(tmp_path / "k"), "--preprocess", "none", "--grades", "0,1,2,3,4"])
+    assert data.load(flags).classes == ["healthy", "doubtful", "minimal", "moderate", "severe"]
+    assert data.load(flags.replaced(grades=("0", "3", "4"))).classes == CLASSES
+    sites = {"a": site("a", _0=1, _1=2, _3=2, _4=1)}
+    found = placement.rows_of(sites, ["healthy", "doubtful", "minimal", "moderate", "severe"], [])
+    assert found.label.value_counts().to_dict() == {"doubtful": 2, "moderate": 2, "healthy": 1, "severe": 1}
+
+
 def test_a_site_cannot_be_the_server():
     with pytest.raises(UserError, match="--engine: a site is called server"):
         placement.rows_of({"server": site("server", healthy=1, severe=1)}, CLASSES, [])
@@ -163,6 +179,35 @@ def test_with_splits_every_framework_is_tested_on_the_same_people_whom_none_has_
                 assert (rest.groupby("subject").client.nunique() == 1).all()
                 assert set(rest.client) == {"client1", "client2"} | ({"server"} if kind != "csfl" else set())
     assert sorted(covered) == sorted(pool.table.path)  # five folds test everybody once
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_of_the_images_the_server_has_a_share(share):
+    pool = people(240)
+    each = division.splits_of(pool, Common(splits=5, group="subject"), APP.methods, CLASSES)[0]
+    rest = len(pool.table) - len(each.pool.part("test"))
+    divided = division.split(each.pool, "plfl", 0, held_out=True, share=share)
+    gold = divided[(divided.client == "server") & (divided.split != "test")]
+    assert len(gold) == pytest.approx(share * rest, abs=3)
+    sizes = divided.client.value_counts()
+    assert abs(sizes["client1"] - sizes["client2"]) <= 3
+    assert (divided.groupby("subject").client.nunique() == 1).all()
+    usual = division.split(each.pool, "plfl", 0, held_out=True)
+    assert usual.equals(division.split(each.pool, "plfl", 0, held_out=True, share=0.0))
+    assert division.split(each.pool, "csfl", 0, held_out=True, share=share).equals(
+        division.split(each.pool, "csfl", 0, held_out=True)
+    )
+
+
+def test_settings_are_tried_on_people_who_are_not_tested():
+    pool, common = people(), Common(splits=5, group="subject", only_splits=("r0f0",))
+    (usual,) = division.splits_of(pool, common, APP.methods, CLASSES)
+    (tried,) = division.splits_of(pool, common, APP.methods, CLASSES, tuning=True)
+    tested, validated = set(usual.pool.part("test").subject), set(tried.pool.part("test").subject)
+    assert validated and not validated & tested and not tested & set(tried.pool.table.subject)
+    divided = division.split(tried.pool, "plfl", 0, held_out=bool(tried.name))
+    server = divided[(divided.client == "server") & (divided.split == "test")]
+    assert set(server.subject) == validated
 
 
 def test_a_given_division_is_divided_anew_within_who_has_what():

@@ -214,6 +214,47 @@ def test_fixmatch_mended_has_fssfls_images_in_fssfls_order(stored):
         assert set(rows) == set(range(found.images))
 
 
+def labels_of(batches):
+    return np.concatenate([labels for _, labels in batches.as_numpy_iterator()])
+
+
+def test_gold_continued_takes_plfl_plus_steps_without_its_clients(stored):
+    """And the ceilings take the same with everybody's labels."""
+    plus, continued, central = (stored.federation(name) for name in ("plfl+", "gold+", "central"))
+    table, settings = division.split(stored.pool, "plfl", 0), stored.flags[PlusSettings]
+    trained = table[table.split == "train"]
+    batches = {name: -(-len(rows) // 32) for name, rows in trained.groupby("client")}
+    server, in_clients = batches.pop("server"), sum(batches.values())
+    assert sum(-(-len(client.batches(1).truth) // 32) for client in plus.clients) == in_clients
+    steps = settings.plus_epochs * in_clients + 2 * server
+    assert len(list(plus.server_data(1).batches)) == 2 * server
+    for one, codes in ((continued, stored.pool.codes(trained[trained.client == oai.SERVER])), (central, None)):
+        assert one.rounds == plus.rounds and one.server_data is None and len(one.clients) == 1
+        data = one.clients[0].batches(1)
+        assert data.steps == len(list(data.batches)) == steps
+        known = stored.pool.codes(trained) if codes is None else codes
+        assert set(labels_of(data.batches)) == set(known) and np.allclose(data.prior, plus.server_data(1).prior)
+        most = np.bincount(known, minlength=3) * -(-steps // -(-len(known) // 32))
+        assert (np.bincount(labels_of(data.batches), minlength=3) <= most).all()
+
+
+def test_the_ceiling_is_plfl_plus_with_all_labels(stored):
+    labels, plus = stored.federation("labels"), stored.federation("plfl+")
+    assert (labels.rounds, len(labels.clients)) == (plus.rounds, len(plus.clients)) and labels.server_data is not None
+    for known, unknown in zip(labels.clients, plus.clients):
+        expected = np.tile(unknown.batches(1).truth, stored.flags[PlusSettings].plus_epochs)
+        assert sorted(labels_of(known.batches(1).batches)) == sorted(expected)
+
+
+def test_fssfls_supervised_part_has_its_labelled_batches(stored):
+    for alone, whole in zip(stored.federation("fssfl-labelled").clients, stored.federation("fixmatch").clients):
+        part, data = alone.batches(1), whole.batches(1)
+        assert part.training.steps == data.training.steps
+        pairs = zip(part.training.batches.as_numpy_iterator(), data.training.labelled.as_numpy_iterator(), strict=True)
+        assert all(np.array_equal(one[0], same[0]) and np.array_equal(one[1], same[1]) for one, same in pairs)
+        assert np.array_equal(labels_of(part.test), labels_of(data.test))
+
+
 def test_semifls_clients_have_no_labels_and_its_server_has_gold(stored):
     federation = stored.federation("semifl")
     data = federation.clients[0].batches(1)

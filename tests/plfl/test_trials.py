@@ -3,12 +3,29 @@
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from tffapps import Common, Split, cli
+from preprocessing import augment
+from tffapps import Common, CutSettings, Split, cli
 from tffapps.data import knees, oai
 from tffapps.data.pool import Pool
-from tffapps.plfl import APP, METHODS, ON_REQUEST, PoisonSettings, trials
+from tffapps.plfl import (
+    AFTER_GOLD,
+    ALTERNATE,
+    APP,
+    CEILINGS,
+    CONTINUED,
+    FIXMATCHES,
+    METHODS,
+    ON_REQUEST,
+    SPLITS,
+    PlflImages,
+    PlflNetwork,
+    PoisonSettings,
+    inputs,
+    trials,
+)
 from tffapps.runs import key_of
 from tffapps.settings import settings_of
 
@@ -76,7 +93,8 @@ IN_ROUNDS = {"csfl", "plfl", "plfl+", "fssfl"}
         ("--plfl-rounds=7", {"plfl"}),
         ("--server-in-average", {"plfl"}),
         ("--threshold=0.5", {"plfl", "plfl+"}),
-        ("--target-accuracy=0.5", {"plfl", "plfl+"}),
+        ("--target-accuracy=0.5", IN_ROUNDS),
+        ("--shear=degrees", set(METHODS)),
         ("--plus-epochs=7", {"plfl+"}),
         ("--label-views=1", {"plfl+"}),
         ("--average-from=1", {"plfl+"}),
@@ -108,10 +126,15 @@ def test_what_waits_to_be_named_depends_on_its_own_flags(pool):
         found = trials_of(pool, *arguments)
         return {method: key_of(found.trial(method, 0).key()) for method in (*METHODS, *ON_REQUEST)}
 
+    continued = {CONTINUED, *CEILINGS}
     plain, fixmatches = keys_of(), {"fixmatch", "flexmatch", "freematch"}
     for flag, changed in {
         "--align=1": fixmatches, "--tau=0.5": {"fssfl", *fixmatches}, "--fairness=0": {"freematch"},
-        "--warmup-rounds=1": set(ON_REQUEST), "--semifl-tau=0.5": {"semifl"}, "--alternate-rounds=3": {"semifl", "fl2"},
+        "--warmup-rounds=1": {*FIXMATCHES, *ALTERNATE}, "--semifl-tau=0.5": {"semifl"},
+        "--alternate-rounds=3": {"semifl", "fl2"}, "--keep=0.5": {"plfl+"}, "--floor=0.5": {"plfl+"},
+        "--rate-share=0.5": {"plfl+", *continued}, "--plus-view=strong": {"plfl+", *continued},
+        "--gold-share=0.5": {method for method in plain if SPLITS[method] == "plfl"},
+        "--gold-batches=9": {"gold", *AFTER_GOLD}, "--fssfl-rounds=3": {"fssfl", "fssfl-labelled", *fixmatches},
     }.items():  # fmt: skip
         other = keys_of(flag)
         assert {method for method in plain if plain[method] != other[method]} == changed, flag
@@ -135,16 +158,27 @@ def test_plfl_begins_with_the_gold_model(pool):
     assert gold.size == gold.min_clients == 1
 
 
-def test_a_target_on_validation_stops_what_begins_with_gold(pool):
+def test_a_target_on_validation_stops_every_federation(pool):
     found = trials_of(pool, "--target-accuracy=0.7")
-    assert {method for method in METHODS if found.trial(method, 0).enough} == {"plfl", "plfl+"}
-    enough = found.trial("plfl", 0).enough
-    assert enough({"val_accuracy": 0.7, "accuracy": 0.1}) and not enough({"val_accuracy": 0.69, "accuracy": 0.9})
+    assert {method for method in METHODS if found.trial(method, 0).enough} == IN_ROUNDS
+    enough = found.trial("csfl", 0).enough
+    assert enough(pd.DataFrame({"val_accuracy": [0.1, 0.7], "accuracy": 0.1}))
+    assert not enough(pd.DataFrame({"val_accuracy": [0.9, 0.69], "accuracy": 0.9}))  # the last round counts
     assert trials_of(pool).trial("plfl", 0).enough is None
 
 
-def test_the_server_validates_where_it_has_trained(pool):
+def test_every_framework_is_validated_by_the_server_or_else_by_the_clients(pool):
     found = trials_of(pool)
     for method in METHODS:
-        prefixes = set(found.trial(method, 0).evaluator.parts)
-        assert prefixes == ({""} if method in ("csfl", "fssfl") else {"", "val_"}), method
+        parts = found.trial(method, 0).evaluator.parts
+        assert set(parts) == {"", "val_"}, method
+        whose = {"client1", "client2"} if method == "csfl" else {oai.SERVER}
+        assert set(parts["val_"]._images.client) == whose, method
+
+
+def test_the_thesis_to_the_letter(pool):
+    flags = cli.parse(APP, ["--profile=paper", "--models=mobilenetv2"])
+    chosen, images = flags[PlflNetwork], flags[PlflImages]
+    assert (flags[Common].weights, flags[CutSettings].train_from, images.contrast) == ("imagenet", "head", "equalize")
+    assert (chosen.shear, chosen.augment, chosen.head, chosen.size) == ("degrees", "affine", "flatten256", 224)
+    assert inputs.SHEARS["degrees"]["affine"] is augment.affine_degrees

@@ -87,7 +87,8 @@ def test_the_steps_are_composed_as_in_keras():
     assert np.abs(ours - image).max() > 0.5
 
 
-def test_affine_draws_over_the_whole_of_each_range(monkeypatch):
+@pytest.mark.parametrize(("view", "shear"), [("affine", 0.2), ("affine_degrees", np.deg2rad(0.2))])
+def test_affine_draws_over_the_whole_of_each_range(view, shear, monkeypatch):
     drawn, transform = [], augment.transform
 
     def recorded(size, **parameters):
@@ -97,13 +98,13 @@ def test_affine_draws_over_the_whole_of_each_range(monkeypatch):
     names = ["rotation", "right", "down", "shear", "flip"]
     monkeypatch.setattr(augment, "transform", recorded)
     for number in range(200):
-        augment.affine(tf.zeros((20, 50, 1)), tf.constant([number, 1]))
+        getattr(augment, view)(tf.zeros((20, 50, 1)), tf.constant([number, 1]))
     columns = dict(zip([*names, "zoom across", "zoom down"], np.transpose(drawn)))
     limits = {
         "rotation": (-20, 20),
         "right": (-5, 5),  # a tenth of the width
         "down": (-2, 2),
-        "shear": (-0.2, 0.2),
+        "shear": (-shear, shear),
         "zoom across": (0.8, 1.2),
         "zoom down": (0.8, 1.2),
         "flip": (0, 1),

@@ -98,6 +98,8 @@ def test_contrast_is_raised_inside_the_mask_and_in_two_ways():
     [
         (knee() * 0, "nearly all dark: 100.0% of the pixels are below grey level 25, at most 75.0%"),
         (knee() // 12, "nearly all dark: 100.0%"),
+        (255 - knee() // 12, "nearly all bright: 100.0% of the pixels are at grey level 230 or above"),
+        (np.random.default_rng(0).integers(0, 256, (64, 64), np.uint8), "noise: neighbouring pixels differ by 1."),
         (knee() * 0 + 140, "knee not found: its mask covers 0.0% of the frame, at least 50.0%"),
         (knee(left=0.4, right=0.6), "knee not found: its mask covers 2"),
         (
@@ -109,7 +111,7 @@ def test_contrast_is_raised_inside_the_mask_and_in_two_ways():
         (cv2.rotate(knee(left=0.4, right=1.1), cv2.ROTATE_90_CLOCKWISE), "cut off at the bottom"),
         (knee(20), "too small: 20×20 pixels, at least 32"),
     ],
-    ids=["black", "dark", "blank", "narrow", "left", "right", "top", "bottom", "tiny"],
+    ids=["black", "dark", "white", "noise", "blank", "narrow", "left", "right", "top", "bottom", "tiny"],
 )
 def test_bad_images_are_rejected_with_what_was_measured(image, expected):
     assert (reason(image) or "accepted").startswith(expected)

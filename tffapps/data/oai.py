@@ -2,9 +2,10 @@
 
     <root>/{train,val,test,auto_test}/{0,1,2,3,4}/9595235R.png        grade (KL) 0 to 4, right knee of a subject
 
-All splits but `auto_test`, which shows knees of `test` again, are pooled; grades 1 and 2 are dropped; what is left
-is divided anew. Both knees of a subject always stay on the same side of every cut, so the parts are equal only as
-nearly as that allows (the thesis divides images, not subjects).
+All splits but `auto_test`, which shows knees of `test` again, are pooled; of the grades those that are asked for are
+read (the thesis leaves out 1 and 2); this is divided anew. Both knees of a subject always stay on
+the same side of every cut, so the parts are equal only as nearly as that allows (the thesis divides
+images, not subjects).
 """
 
 import hashlib
@@ -17,18 +18,19 @@ import pandas as pd
 
 from preprocessing.formats import is_image
 from tffapps.data import partition
+from tffapps.data.grades import NAMES, USED
 from tffapps.data.manifest import COLUMNS, ONLY_CLIENT, SPLITS, natural_key
 from tffapps.errors import UserError
 
-LABELS = {"0": "healthy", "3": "moderate", "4": "severe"}  # grades 1 (doubtful) and 2 (minimal) are not used
-GRADES = ("0", "1", "2", "3", "4")
+GRADES = tuple(NAMES)
+LABELS = {grade: NAMES[grade] for grade in USED}
 CLIENTS = ("client1", "client2")
 SERVER = "server"
 _EXPECTED = "give the folder that holds train/0 to train/4, val/0 to val/4 and test/0 to test/4"
 _TENTHS = (0.8, 0.1, 0.1)  # train, val, test
 
 
-def read_oai(root: Path, notes: list[str] | None = None) -> pd.DataFrame:
+def read_oai(root: Path, notes: list[str] | None = None, grades: Sequence[str] = USED) -> pd.DataFrame:
     """The pool: path, label, client ("all"), split (the folder's) and subject (the digits of the file name).
 
     An image that is there twice, under one name and with the same content, counts once; how many were left out
@@ -45,7 +47,8 @@ def read_oai(root: Path, notes: list[str] | None = None) -> pd.DataFrame:
         places = ", ".join(str(root / split) for split in splits)
         raise UserError(f"{places}: none of the grade folders {', '.join(GRADES)}; {_EXPECTED}")
     rows = []
-    for grade, label in LABELS.items():
+    for grade in sorted(grades):
+        label = NAMES[grade]
         found = [
             (str(file), label, ONLY_CLIENT, split, _subject(file))
             for split in splits
@@ -78,9 +81,12 @@ def csfl_split(table: pd.DataFrame, seed: int, tested: bool = True) -> pd.DataFr
     return _checked(table, CLIENTS)
 
 
-def gold_split(table: pd.DataFrame, seed: int, tested: bool = True) -> pd.DataFrame:
-    """Pseudo-labels (Table 4.5): thirds. The server's is gold, 80/10/10; the clients' labels only serve reports."""
-    table = _thirds(table, seed, tested)
+def gold_split(table: pd.DataFrame, seed: int, tested: bool = True, share: float = 0.0) -> pd.DataFrame:
+    """Pseudo-labels (Table 4.5): thirds. The server's is gold, 80/10/10; the clients' labels only serve reports.
+
+    `share`: of the images, the server's; the clients have the others in halves. 0: a third.
+    """
+    table = _thirds(table, seed, tested, share)
     table.loc[table.client != SERVER, "split"] = "train"
     return _checked(table, (SERVER,))
 
@@ -102,9 +108,11 @@ def fssfl_split(table: pd.DataFrame, seed: int, tested: bool = True) -> pd.DataF
 
 def classes(table: pd.DataFrame) -> list[str]:
     """The labels from healthy to severe; those of other data in their natural order."""
-    known = list(LABELS.values())
-    found = set(table.label)
-    return known if found <= set(known) else sorted(found, key=natural_key)
+    known, found = list(LABELS.values()), set(table.label)
+    if found <= set(known):
+        return known
+    graded = [name for name in NAMES.values() if name in found]
+    return graded if len(graded) == len(found) else sorted(found, key=natural_key)
 
 
 def distribution(table: pd.DataFrame) -> pd.DataFrame:
@@ -118,10 +126,11 @@ def distribution(table: pd.DataFrame) -> pd.DataFrame:
     return counts.reset_index(drop=True)
 
 
-def _thirds(table: pd.DataFrame, seed: int, tested: bool) -> pd.DataFrame:
+def _thirds(table: pd.DataFrame, seed: int, tested: bool, share: float = 0.0) -> pd.DataFrame:
     """Three equal clients, one of them the server, whose images are divided 80/10/10, or 80/10 if none are `tested`."""
     table = table.reset_index(drop=True)
-    _assign(table, table.index, "client", (*CLIENTS, SERVER), (1, 1, 1), seed, "thirds")
+    shares = (1 - share, 1 - share, 2 * share) if share else (1, 1, 1)
+    _assign(table, table.index, "client", (*CLIENTS, SERVER), shares, seed, "thirds")
     parts = len(SPLITS) if tested else SPLITS.index("test")
     what = "split of the server's gold images"
     _assign(table, _of(table, SERVER), "split", SPLITS[:parts], _TENTHS[:parts], seed, what)

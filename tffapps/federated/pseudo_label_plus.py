@@ -11,6 +11,10 @@ class takes over. PLFL+ adds, each part with a flag of its own so that it can be
   - rare classes count for more in the loss                                             --class-weights, 0: off
   - labels come from the mean prediction over augmented views of an image               --label-views, 0: off
   - the prediction itself, not its likeliest class, is the label                        --soft-labels
+  - predictions are first made less sure, by a temperature (Guo et al. 2017)            --temperature, 1: off
+  - of those kept class by class, none below a probability                              --floor, 0: off
+  - an average of the models of all rounds labels, not the last (Tarvainen and
+    Valpola 2017); clients receive it beside the model                                  --label-decay, 0: off
   - a client trains on all that it keeps and holds nothing out                          --plus-train-share, 0.8: off
   - smaller steps, because every round begins with a trained model and a new optimiser  --rate-share, 1: off
   - the result is the mean of the models of the later rounds                            --average-from, 0: off
@@ -19,53 +23,61 @@ class takes over. PLFL+ adds, each part with a flag of its own so that it can be
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tffapps.federated.lazy import tf
+from tffapps.federated.anchored import Anchored
+from tffapps.federated.lazy import np, tf
 from tffapps.federated.pseudo_label import PseudoLabel
-from tffapps.settings import setting
+from tffapps.settings import CHANGED, setting
 
 if TYPE_CHECKING:
-    from tffapps.federated.optimizers import LocalOptimizer
+    from collections.abc import Sequence
+
+    from tffapps.federated.local import ClientContext, Tensors
     from tffapps.federated.task import Task
 
 
-class GoldData(NamedTuple):
-    """The server's data in a round."""
-
-    batches: Any  # dataset of (images, labels), all epochs
-    steps: Any  # int32: how many batches
-    prior: Any  # float32 (classes): class shares among them
-
-    @classmethod
-    def spec(cls, batches: Any) -> GoldData:
-
-        return cls(tf.data.DatasetSpec(batches), tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32))
-
-
 @dataclasses.dataclass(frozen=True)
-class PseudoLabelPlus(PseudoLabel):
+class PseudoLabelPlus(Anchored, PseudoLabel):
     name: ClassVar[str] = "plfl+"
 
-    server_epochs: int = setting(2, "PLFL+: epochs on gold images after every average", least=0)
     keep: float = setting(1.0, "PLFL+: share of its images a client keeps, by class; 0: threshold", least=0)
     alignment: float = setting(0.0, "PLFL+: power of distribution alignment", least=0)
-    class_weights: float = setting(0.0, "PLFL+: power of 1 / class share in the loss", least=0)
     plus_train_share: float = setting(1.0, "PLFL+: of the images a client keeps: trained on", above=0, most=1)
-    rate_share: float = setting(0.25, "PLFL+: its learning rate, as a share of --learning-rate", above=0)
-    average_from: int = setting(3, "PLFL+: the result is the mean of the models from this round on; 0: off", least=0)
+    temperature: float = setting(
+        1.0, "PLFL+: probabilities to the power of 1 / this, before all else", above=0, in_key=CHANGED
+    )
+    floor: float = setting(0.0, "PLFL+: lowest probability of what --keep keeps", least=0, below=1, in_key=CHANGED)
+    label_decay: float = setting(
+        0.0, "PLFL+: what the averaged weights that label keep in a round; 0: the weights", least=0, below=1,
+        in_key=CHANGED,
+    )  # fmt: skip
     soft_labels: bool = setting(False, "PLFL+: train on the predictions themselves, not on the likeliest class")
-
-    def client_optimizer(self) -> LocalOptimizer:
-        # A new Adam moves every weight by about the learning rate in its first step; the model has been trained.
-        slower = dataclasses.replace(self, learning_rate=self.learning_rate * self.rate_share)
-        return super(PseudoLabelPlus, slower).client_optimizer()
 
     def trained_share(self) -> float:
         return self.plus_train_share
 
+    def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
+        """The averaged weights that label."""
+        return [np.asarray(value) for value in weights] if self.label_decay else []
+
+    def next_memory(self, task: Task, memory: Tensors, sent: Tensors, before: Tensors, after: Tensors) -> Tensors:
+        return [self.label_decay * old + (1.0 - self.label_decay) * new for old, new in zip(memory, after)]
+
+    def predicted(self, task: Task, data: Any, count: tf.Tensor, site: ClientContext) -> tf.Tensor:
+        from tffapps.federated.perturbed import put_in
+
+        def labelled() -> tf.Tensor:
+            return super(PseudoLabelPlus, self).predicted(task, data, count, site)
+
+        return put_in(task.model.weights, site.memory, labelled) if self.label_decay else labelled()
+
     def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
 
+        if self.temperature != 1.0:
+            # An unreadable file's row stays all zeros.
+            scaled = probabilities ** (1.0 / self.temperature)
+            probabilities = tf.math.divide_no_nan(scaled, tf.reduce_sum(scaled, axis=-1, keepdims=True))
         if not self.alignment:
             return probabilities
         mean = tf.reduce_mean(probabilities, axis=0)
@@ -82,12 +94,12 @@ class PseudoLabelPlus(PseudoLabel):
         surer = tf.logical_and(labels[:, tf.newaxis] == labels, confidence > confidence[:, tf.newaxis])
         rank = tf.reduce_sum(tf.cast(surer, tf.float32), axis=-1)
         quota = tf.round(self.keep * prior * tf.cast(tf.shape(labels)[0], tf.float32))
-        return rank < tf.gather(quota, labels)
+        return tf.logical_and(rank < tf.gather(quota, labels), confidence >= self.floor)
 
     def loss(self, task: Task, probabilities: tf.Tensor, prior: tf.Tensor) -> Any:
 
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
-        weights = self._weights(prior)
+        weights = self.weights_of(prior)
 
         def loss(rows: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             given = tf.gather(labels, rows)
@@ -98,22 +110,3 @@ class PseudoLabelPlus(PseudoLabel):
             return tf.gather(weights, given) * each
 
         return loss
-
-    def server_work(self, task: Task, data: Any) -> None:
-
-        from tffapps.federated import local
-
-        weights = self._weights(data.prior)
-
-        def loss(labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-            return tf.gather(weights, labels) * task.loss(labels, outputs)
-
-        steps = self.scheduled(data.steps)
-        local.train(
-            task.model, data.batches, loss, self.client_optimizer(), self.gradients, steps, scaling=self.scaling(task)
-        )
-
-    def _weights(self, prior: tf.Tensor) -> tf.Tensor:
-        """Of each class in the loss; their mean over the gold images is 1."""
-        raw = tf.math.divide_no_nan(1.0, prior) ** self.class_weights
-        return raw / tf.reduce_sum(prior * raw)

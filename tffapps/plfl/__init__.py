@@ -8,6 +8,8 @@ After a thesis on grading knee osteoarthritis (healthy, moderate, severe) with a
 When they are named also, on the same divisions of the images:
   fixmatch, flexmatch, freematch    fssfl with what keeps FixMatch from believing its first mistakes
   semifl, fl2                       plfl's labels: the server and the clients train in turn
+  gold+, fssfl-labelled             controls: plfl+ and fixmatch without what they learn from unlabelled images
+  labels, central                   ceilings: plfl+ with all true labels, in the federation and in one place
 `gold`, the server's own training that plfl, plfl+, semifl and fl2 begin with, is run whenever one of them is.
 
 Images are divided among the three anew for each seed, but where a manifest says whose they are (clients `server` and
@@ -20,6 +22,7 @@ from typing import Any
 
 from models.names import HEADS
 from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, CutSettings, Flags, setting
+from tffapps.data import grades
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.method import SCHEDULES
 from tffapps.federated.methods import FEW_LABELS
@@ -29,11 +32,13 @@ from tffapps.settings import CHANGED
 
 METHODS = ("gold", "csfl", "plfl", "plfl+", "fssfl")
 FIXMATCHES, ALTERNATE = ("fixmatch", "flexmatch", "freematch"), ("semifl", "fl2")
-ON_REQUEST = (*FIXMATCHES, *ALTERNATE)
-AFTER_GOLD = ("plfl", "plfl+", *ALTERNATE)  # those that begin with gold's model
+CONTINUED, SUPERVISED_PART, CEILINGS = "gold+", "fssfl-labelled", ("labels", "central")
+ON_REQUEST = (*FIXMATCHES, *ALTERNATE, CONTINUED, SUPERVISED_PART, *CEILINGS)
+AFTER_GOLD = ("plfl", "plfl+", *ALTERNATE, CONTINUED, *CEILINGS)  # those that begin with gold's model
 SPLITS = {  # how images are divided
     "gold": "plfl", "csfl": "csfl", "plfl": "plfl", "plfl+": "plfl", "fssfl": "fssfl",
-    **dict.fromkeys(FIXMATCHES, "fssfl"), **dict.fromkeys(ALTERNATE, "plfl"),
+    **dict.fromkeys((*FIXMATCHES, SUPERVISED_PART), "fssfl"),
+    **dict.fromkeys((*ALTERNATE, CONTINUED, *CEILINGS), "plfl"),
 }  # fmt: skip
 METRICS = ("accuracy", "precision", "recall", "f1", "macro_f1", "auroc")
 MAIN_METRICS = ("accuracy", "macro_f1")  # what figures show
@@ -47,8 +52,22 @@ class PlflImages:
         "knee", "knee: mask and contrast (sites do so themselves); none", choices=("knee", "none")
     )
     contrast: str = setting("clahe", "last step of knee; equalize: the thesis's table", choices=("clahe", "equalize"))
-    # By the fingerprint of the images.
+    grades: tuple[str, ...] = setting(
+        grades.USED, "of a folder of grades, those that are read; the thesis's are 0,3,4", choices=tuple(grades.NAMES),
+        metavar="0,1,2,3,4", in_key=False,
+    )  # fmt: skip
+    # Both by the fingerprint of the images.
     standin_images: int = setting(900, "stand-in: images of the three grades", least=80, in_key=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """Who has how many images, where they are divided."""
+
+    gold_share: float = setting(
+        0.0, "the server's labelled share of the images, where it alone has labels; 0: a third (thesis)", least=0,
+        below=1, in_key=CHANGED,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +81,17 @@ class PlflNetwork:
     size: int = setting(224, "images are resized to this many pixels on a side (thesis)", least=32)
     channels: int = setting(1, "1: X-rays are grey; pretrained networks see it three times", choices=(1, 3))
     head: str = setting(
-        "auto", "gap, flatten256 (thesis) or conv; auto: conv on a cut, else gap", choices=("auto", *HEADS)
+        "auto", "gap, flatten256 (thesis), conv or conv64; auto: conv on a cut, else gap", choices=("auto", *HEADS)
     )
-    augment: str = setting("affine", "of csfl, plfl, plfl+", choices=("affine", "none"))
+    augment: str = setting("affine", "of gold, csfl, plfl, plfl+", choices=("affine", "weak", "none"))
+    shear: str = setting(
+        "radians", "unit of the affine views' shear of 0.2; degrees: as Keras read the thesis's table",
+        choices=("radians", "degrees"), in_key=CHANGED,
+    )  # fmt: skip
     stored_views: int = setting(
-        0, "--augment affine above a cut: so many stored views; 0: drawn anew, and the whole network runs", least=0
+        0,
+        "--augment affine or weak above a cut: so many stored views; 0: drawn anew, and the whole network runs",
+        least=0,
     )
     batch: int = setting(32, "images a batch (thesis)", least=1)
     schedule: str = setting("cosine", "the learning rate along a local training", choices=SCHEDULES)
@@ -75,6 +100,10 @@ class PlflNetwork:
 @dataclasses.dataclass(frozen=True)
 class GoldSettings:
     gold_epochs: int = setting(20, "epochs of the server's first training (thesis)", least=1)
+    gold_batches: int = setting(
+        0, "an epoch of the server's training has so many batches at least: few images come several times", least=0,
+        in_key=CHANGED,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +126,17 @@ class PlflSettings:
 class PlusSettings:
     plus_rounds: int = setting(6, "rounds of plfl+", least=1)
     plus_views: int = setting(4, "plfl+ with --augment none: stored affine views it trains on; 0: plain", least=0)
+    plus_view: str = setting(
+        "auto", "what plfl+, gold+, labels and central train on; auto: as the others do, or --plus-views",
+        choices=("auto", "weak", "strong", "affine"), in_key=CHANGED,
+    )  # fmt: skip
     label_views: int = setting(4, "plfl+: augmented views whose predictions are averaged for a label", least=0)
     plus_epochs: int = setting(2, "local epochs a round of plfl+", least=1)
 
 
 @dataclasses.dataclass(frozen=True)
 class TargetSettings:
-    target_accuracy: float = setting(0.0, "plfl, plfl+: stop at this validation accuracy; 0: never", least=0, most=1)
+    target_accuracy: float = setting(0.0, "stop at this accuracy on validation images; 0: never", least=0, most=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,6 +207,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "head": "flatten256",
         "train_from": "head",
         "contrast": "equalize",
+        "shear": "degrees",
         "optimizer": "adam",
         "learning_rate": 1e-4,
         "poison": (1.0,),
@@ -191,20 +225,22 @@ APP = App(
     summary="knee X-rays, few labels: PLFL, CSFL, FSSFL",
     description="Federated grading of knee X-rays with few labels: CSFL, PLFL, PLFL+ and FSSFL.",
     settings=(
-        PlflImages, PlflNetwork, CutSettings, GoldSettings, LocalSettings, CsflSettings, PlflSettings, PlusSettings,
-        TargetSettings, FssflSettings, AlternateSettings, PoisonSettings, Aggregation, PseudoLabelPlus, FixMatch,
-        *(FEW_LABELS[name] for name in ON_REQUEST),
+        PlflImages, Shares, PlflNetwork, CutSettings, GoldSettings, LocalSettings, CsflSettings, PlflSettings,
+        PlusSettings, TargetSettings, FssflSettings, AlternateSettings, PoisonSettings, Aggregation, PseudoLabelPlus,
+        FixMatch,
+        *(FEW_LABELS[name] for name in (*FIXMATCHES, *ALTERNATE)),
     ),
     profiles=PROFILES,
     methods=(*METHODS, *ON_REQUEST),
     on_request=ON_REQUEST,
+    commands=("preparations", "spoilt", "shares", "search", "elsewhere"),
     narrowed=(("model", "models"), ("poison", "poison")),
-    not_across_sites={},
+    not_across_sites={"central": "it has everybody's images in one place"},
     server_has_data=True,
     networks=_networks,
     stages=(
         *(of_flag("methods", name, f"the counts of pseudo-labels that clients of {name} report", (SECURE,))
-          for name in AFTER_GOLD),
+          for name in ("plfl", "plfl+", *ALTERNATE)),
         *(of_flag("methods", name, f"the counts of confident images that clients of {name} report", (SECURE,))
           for name in ("fssfl", *FIXMATCHES)),
     ),

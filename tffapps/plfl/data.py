@@ -63,7 +63,7 @@ def _read(flags: Flags, notes: list[str]) -> tuple[str, pd.DataFrame]:
     """The name of the data for the tables, and what there is."""
     source = pathlib.Path(flags[Common].data) if flags[Common].data else _standin(flags)
     layout = layouts.recognise(source, ("manifest", "oai"))
-    table = layouts.read(source, (layout,), notes)
+    table = layouts.read(source, (layout,), notes, **({"grades": flags[PlflImages].grades} if layout == "oai" else {}))
     if layout == "oai":
         return STANDIN if standin.is_standin(source) else source.resolve().name, table
     if not division.is_given(table):
@@ -127,3 +127,6 @@ def knee_image(contents: bytes, **parameters: Any) -> bytes:
         return preprocess_bytes(contents, **parameters)
     except KneeRejected as rejected:
         raise Rejected(str(rejected)) from None
+
+
+knee_image.version = 1  # type: ignore[attr-defined]  # bright images and noise are rejected, too

@@ -1,16 +1,20 @@
 """Who has which images: drawn anew by every seed, or as the data says (a manifest that names them, or sites)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from tffapps import Common, Pool, Split, UserError
 from tffapps.data import oai, partition, splits
 from tffapps.data.manifest import SPLITS, natural_key
-from tffapps.plfl import FIXMATCHES
+from tffapps.plfl import FIXMATCHES, SUPERVISED_PART
 
-_DRAWN = {"csfl": oai.csfl_split, "plfl": oai.gold_split, "fssfl": oai.fssfl_split}
-TESTED = ("csfl", "fssfl", *FIXMATCHES)  # the methods whose clients test, too
+_DRAWN: dict[str, Callable[..., pd.DataFrame]] = {
+    "csfl": oai.csfl_split,
+    "plfl": oai.gold_split,
+    "fssfl": oai.fssfl_split,
+}
+TESTED = ("csfl", "fssfl", *FIXMATCHES, SUPERVISED_PART)  # the methods whose clients test, too
 _LABELLED_SHARES = (0.2, 0.8)  # of a client's training images: those of fssfl whose labels it knows, and the others
 
 
@@ -19,29 +23,35 @@ def clients(pool: Pool) -> tuple[str, ...]:
     return named_clients(pool.table) if pool.given else oai.CLIENTS
 
 
-def split(pool: Pool, kind: str, seed: int, held_out: bool = False) -> pd.DataFrame:
+def split(pool: Pool, kind: str, seed: int, held_out: bool = False, share: float = 0.0) -> pd.DataFrame:
     """The pool's table, client and split of every image as a framework of this kind has them.
 
     `held_out`: the test images of the pool are the server's, under every framework and seed, and all others are divided
-    as the thesis does.
+    as the thesis does. `share`: of what is divided, the server's labelled images under "plfl"; 0: a third.
     """
     if pool.given:
         return _as_given(pool.table, kind, seed)
+    shared = {"share": share} if kind == "plfl" else {}
     if not held_out:
-        return _DRAWN[kind](pool.table, seed)
+        return _DRAWN[kind](pool.table, seed, **shared)
     tested = pool.part("test").assign(client=oai.SERVER)
-    drawn = _DRAWN[kind](pool.table[pool.table.split != "test"], seed, tested=False)
+    drawn = _DRAWN[kind](pool.table[pool.table.split != "test"], seed, tested=False, **shared)
     if "labelled" in drawn:
         tested["labelled"] = True
     return pd.concat([drawn, tested], ignore_index=True)
 
 
-def splits_of(pool: Pool, common: Common, methods: Sequence[str], classes: Sequence[str]) -> list[Split]:
+def splits_of(
+    pool: Pool, common: Common, methods: Sequence[str], classes: Sequence[str], *, tuning: bool = False
+) -> list[Split]:
     """The divisions that --splits asks for; of what a manifest gives the server and the clients, it keeps who has what.
 
-    Validation images are drawn with the server's others, but where the manifest says which are the server's.
+    Validation images are drawn with the server's others, but where the manifest says which are the server's. `tuning`:
+    beside those each split has some that take the place of its test images, which are taken out (`Split.for_tuning`).
     """
-    found = splits.of(pool, common, val=pool.given)
+    found = splits.of(pool, common, val=pool.given or tuning)
+    if tuning:
+        return [each.for_tuning() for each in found]
     if pool.given and found[0].name:
         for each in found:
             check(each.pool.table, classes, methods, f"--splits, {each.name}")

@@ -39,6 +39,41 @@ def knee_steps(path: pathlib.Path, pool: Pool, contrast: str) -> None:
         file.write(encode(np.vstack(padded)))
 
 
+def studies(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
+    """Figure 5.13: accuracies of `tables.studies`, each bar with the network's millions of parameters."""
+    with Canvas(path, 1, 1, width=7, height=3.2, title=title) as canvas:
+        axes = canvas.axes[0, 0]
+        names = [f"{row.study}\n{row.network}" for row in table.itertuples()]
+        bars = axes.barh(names[::-1], table.accuracy[::-1])
+        axes.bar_label(bars, [f"{each:g} M" for each in table.million_parameters[::-1]], fontsize=8)
+        axes.set(xlabel="accuracy", xlim=(0, 1))
+
+
+def label_shares(path: pathlib.Path, table: pd.DataFrame, title: str) -> None:
+    """Scores of `label_shares.csv` over the labelled share, each framework beside the others so that intervals show."""
+    shares = sorted(set(table.share))
+    with Canvas(path, 1, 2, width=4.6, height=3.6, title=title) as canvas:
+        for axes, metric in zip(canvas.axes[0], ("macro_f1", "quadratic_kappa")):
+            names = list(table.framework.unique())
+            for place, name in enumerate(names):
+                rows = table[table.framework == name]
+                reach = [rows[metric] - rows[f"{metric}_low"], rows[f"{metric}_high"] - rows[metric]]
+                aside = 0.04 * (place - (len(names) - 1) / 2)
+                axes.errorbar(
+                    rows.share.map(shares.index) + aside,
+                    rows[metric],
+                    reach,
+                    marker="o",
+                    markersize=3,
+                    capsize=2,
+                    label=name,
+                )
+            axes.set(xlabel="labelled share of the images", ylabel=metric.replace("_", " "))
+            axes.set_xticks(range(len(shares)), [f"{share:.0%}" for share in shares])
+            axes.grid(alpha=0.3)
+        canvas.axes[0, 0].legend(frameon=False, fontsize=8, loc="lower right")
+
+
 def _by_round(records: Sequence[Record]) -> pd.DataFrame:
     """The server's scores over rounds; what begins with the gold model begins at its score, in round 0."""
     gold = {start(record): record.rounds for record in records if record["method"] == "gold"}

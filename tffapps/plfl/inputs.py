@@ -2,7 +2,7 @@
 
 view          whole images           stored features
 "plain"       as they are            of the image
-"training"    affine (or plain)      of the image
+"training"    affine, weak or plain  of the image, or of one of a few such views
 "affine"      affine                 of one of a few affine views
 "weak"        flip, light            of one of a few weak views
 "strong"      more, and cutout       of one of a few strong views
@@ -14,6 +14,7 @@ from tffapps.inputs import Augmentation
 from tffapps.plfl import FssflSettings, PlflNetwork, PlusSettings
 
 AUGMENTATIONS: dict[str, Augmentation] = {"affine": augment.affine, "weak": augment.weak, "strong": augment.strong}
+SHEARS: dict[str, dict[str, Augmentation]] = {"radians": {}, "degrees": {"affine": augment.affine_degrees}}
 
 
 def network_of(name: str, flags: Flags) -> Network:
@@ -33,9 +34,14 @@ def inputs_of(network: Network, flags: Flags, classes: int, formats: tuple[str, 
         classes=classes,
         formats=formats,
         cache=cache_folder() / "features",
-        augmentations=AUGMENTATIONS,
+        augmentations=AUGMENTATIONS | SHEARS[flags[PlflNetwork].shear],
         training_view=PLAIN if trained == "none" else trained,
         store_training=bool(stored),
-        views={"affine": stored or flags[PlusSettings].plus_views, "weak": views, "strong": views},
+        views={
+            "affine": flags[PlusSettings].plus_views,
+            "weak": views,
+            "strong": views,
+            **({trained: stored} if stored else {}),
+        },
         whole=whole,
     )

@@ -48,10 +48,21 @@ class Shape:
 THESIS = tuple(Shape(name, 224, 3, "flatten256", HEAD, "frozen", 3) for name in paper.PARAMETERS)
 
 
-def write(folder: pathlib.Path, shapes: Sequence[Shape], fresh: bool) -> None:
+def write(folder: pathlib.Path, shapes: Sequence[Shape], fresh: bool) -> pd.DataFrame:
     """Writes models.csv; with `fresh` also what it has already is counted again."""
     file = folder / "models.csv"
-    write_table(file, table_of(shapes, None if fresh else file))
+    table = table_of(shapes, None if fresh else file)
+    write_table(file, table)
+    return table
+
+
+def totals(table: pd.DataFrame, shapes: Sequence[Shape]) -> dict[str, int]:
+    """All parameters of each network, as `write` counted them."""
+    found = {}
+    for shape in shapes:
+        alike = pd.Series(shape.row())
+        found[shape.model] = int(table.total[(table[alike.index] == alike).all(axis=1)].iloc[0])
+    return found
 
 
 def table_of(shapes: Sequence[Shape], earlier: pathlib.Path | None = None) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from typing import Protocol
 import pandas as pd
 
 from tffapps import Common, Flags, Pool, UserError
-from tffapps.data import oai, published
+from tffapps.data import grades, oai, published
 from tffapps.data.manifest import natural_key
 from tffapps.plfl import PlflImages, PoisonSettings, data, division
 
@@ -76,13 +76,14 @@ def placed(flags: Flags) -> Placement:
 def rows_of(sites: published.Sites, classes: Sequence[str], notes: list[str]) -> pd.DataFrame:
     """The rows of the sites; their classes have to be among the server's.
 
-    Where the server's are those of the OAI folder, a site may have its grades: 1 and 2 are left out here as well.
+    Where the server's are those of the OAI folder, a site may have its grades: those that the server
+    leaves out are left out here as well.
     """
     if oai.SERVER in sites:
         raise UserError(f"--engine: a site is called {oai.SERVER}, as the coordinator's own data is; rename it")
     table = published.manifest(sites, notes)
-    if list(classes) == list(oai.LABELS.values()):
-        table = _graded(table)
+    if set(classes) <= set(grades.NAMES.values()):
+        table = _graded(table, classes)
     for site, rows in table.groupby("client"):
         unknown = sorted(set(rows.label) - set(classes), key=natural_key)
         if unknown:
@@ -93,11 +94,12 @@ def rows_of(sites: published.Sites, classes: Sequence[str], notes: list[str]) ->
     return table
 
 
-def _graded(table: pd.DataFrame) -> pd.DataFrame:
+def _graded(table: pd.DataFrame, classes: Sequence[str]) -> pd.DataFrame:
+    used = {grade: name for grade, name in grades.NAMES.items() if name in classes}
     parts = []
     for _, rows in table.groupby("client", sort=False):
         if set(rows.label) <= set(oai.GRADES):
-            rows = rows[rows.label.isin(list(oai.LABELS))]
-            rows = rows.assign(label=rows.label.map(oai.LABELS))
+            rows = rows[rows.label.isin(list(used))]
+            rows = rows.assign(label=rows.label.map(used))
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)

@@ -1,7 +1,7 @@
 """The tables of `results/plfl/` from the runs' records, the thesis's values beside ours."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import pandas as pd
 from tffapps import Pool, Record, Split, over_seeds
 from tffapps.data import oai
 from tffapps.evaluation import classification, evidence
-from tffapps.evaluation.evidence import Entry
-from tffapps.evaluation.metrics import NAMED, kappa
+from tffapps.evaluation.evidence import Claim, Entry
+from tffapps.evaluation.metrics import NAMED, calibration_error, kappa, recall_of
 from tffapps.plfl import AFTER_GOLD, MAIN_METRICS, METRICS, SPLITS, division, paper, poisoning
 from tffapps.plfl.claims import CLAIMS
 
@@ -30,7 +30,7 @@ def all_of(
     entries = [record.entry(framework=record["method"]) for record in records]
     scores = scores_of([entry for entry in entries if not entry.labels["poison"]], clean)
     return {
-        "claims": evidence.claims(entries, CLAIMS),
+        "claims": claims_of(entries),
         "comparison": scores,
         "rounds": by_round(clean, own),
         "best": best(scores),
@@ -64,11 +64,21 @@ def _shown(table: pd.DataFrame, own: bool) -> pd.DataFrame:
 
 def scores_of(entries: Sequence[Entry], records: Sequence[Record]) -> pd.DataFrame:
     """The server's test images at the end of each framework: after the last round that a seed played."""
-    metrics = {**{name: NAMED[name] for name in METRICS}, "quadratic_kappa": KAPPA}
-    table = evidence.table(entries, ["framework", "model"], metrics)
+    table = evidence.table(entries, ["framework", "model"], metrics_of(entries[0].classes))
     played = pd.DataFrame([{**_labels(record), "rounds": len(record.rounds)} for record in records])
     rounds = played.groupby(["framework", "model"], sort=False)["rounds"].mean().reset_index()
     return table.merge(rounds, on=["framework", "model"])
+
+
+def claims_of(entries: Sequence[Entry], declared: Sequence[Claim] = CLAIMS) -> pd.DataFrame:
+    return evidence.claims(entries, declared, {"quadratic_kappa": KAPPA})
+
+
+def metrics_of(classes: Sequence[str]) -> evidence.Metrics:
+    """Of the server's test images; the last class, the worst grade, is the one that nobody should miss."""
+    found: dict[str, Any] = {name: NAMED[name] for name in METRICS}
+    found |= {"quadratic_kappa": KAPPA, f"recall_{classes[-1]}": recall_of(len(classes) - 1)}
+    return {**found, "ece": calibration_error()}
 
 
 def by_round(records: Sequence[Record], own: bool) -> pd.DataFrame:
@@ -90,9 +100,27 @@ def by_round(records: Sequence[Record], own: bool) -> pd.DataFrame:
     for number, metric in enumerate(paper.SCORES):
         table[f"paper_{metric}"] = [paper.RESULTS.get(key, (None,) * 4)[number] for key in keys]
     table["paper_macro_f1"] = [paper.MACRO_F1.get(key) for key in keys]
-    papers = [column for column in table.columns if column.startswith("paper_")]
+    others = [paper.CONTRADICTIONS.get(key, ()) for key in keys]
+    table["paper_says_also"] = ["; ".join(f"{value:g} ({where})" for where, value in other) or None for other in others]
+    papers = [f"paper_{metric}" for metric in (*paper.SCORES, "macro_f1")]
     table[papers] = table[papers].astype(float).where(as_in_thesis, axis=0)
     return table
+
+
+def studies(scores: pd.DataFrame, shapes: Mapping[str, int]) -> pd.DataFrame:
+    """Table 5.29 and Figure 5.13: other studies as the thesis gives them, what it says of PLFL, and ours.
+
+    `shapes`: the parameters of each of our networks.
+    """
+    rows = [
+        {"study": study, "network": network, "million_parameters": millions, "accuracy": accuracy}
+        for study, network, millions, accuracy in paper.STUDIES
+    ]
+    for row in scores[scores.framework == "plfl"].to_dict("records"):
+        measured = {name: row[name] for name in ("accuracy", "accuracy_low", "accuracy_high")}
+        millions = round(shapes[row["model"]] / 1e6, 1)
+        rows.append({"study": "here: plfl", "network": row["model"], "million_parameters": millions, **measured})
+    return pd.DataFrame(rows)
 
 
 def best(scores: pd.DataFrame) -> pd.DataFrame:
@@ -196,10 +224,14 @@ def poisoning_table(entries: Sequence[Entry]) -> pd.DataFrame:
         if method in poisoning.KINDS:
             labels = {**entry.labels, "what": poisoning.KINDS[method], "share": share}
             told.append(dataclasses.replace(entry, labels=labels))
-    seeds = {entry.labels["seed"] for entry in told if entry.labels["share"]}
-    both = [entry for entry in told if entry.labels["seed"] in seeds]  # the same with and without poison
+    spoilt = {_place(entry) for entry in told if entry.labels["share"]}
+    both = [entry for entry in told if _place(entry) in spoilt]  # the same with and without poison
     by = ["framework", "model", "what", "share"]
     return evidence.table(both, by, MAIN_METRICS).sort_values([*by[:2], "share"]) if both else pd.DataFrame()
+
+
+def _place(entry: Entry) -> tuple[Any, ...]:
+    return tuple(entry.labels.get(name) for name in ("method", "model", "split", "seed"))
 
 
 def start(record: Record) -> tuple[str, str, int]:

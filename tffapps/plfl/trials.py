@@ -1,5 +1,6 @@
 """The work behind `tffapps.plfl`: data → networks → trials of the frameworks → tables and figures."""
 
+import copy
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -42,6 +43,7 @@ from tffapps.plfl import (
     PlflImages,
     PlflNetwork,
     PoisonSettings,
+    Shares,
     TargetSettings,
     division,
     figures,
@@ -83,7 +85,11 @@ def run(flags: Flags) -> None:
             write_table(folder / f"{name}.csv", table, **what_ran)
     split_tables.write(folder, records, divided, METRICS, **what_ran)
     shapes = [Shape.of(network_of(model, flags), len(pool.classes)) for model in flags[PlflNetwork].models]
-    parameters.write(folder, shapes, flags.fresh)
+    counted = parameters.write(folder, shapes, flags.fresh)
+    if own:
+        found = tables.studies(made["comparison"], parameters.totals(counted, shapes))
+        write_table(folder / "studies.csv", found, **what_ran)
+        figures.studies(folder / "studies.png", found, f"{pool.name}, {weights[0]}")
     figures.draw_all(folder, records, pool, made, f"{pool.name}, {weights[0]}")
     if flags[PlflImages].preprocess == "knee":
         figures.knee_steps(folder / "steps.png", pool, flags[PlflImages].contrast)
@@ -102,6 +108,13 @@ class Trials:
         network = network_of(model, self._flags)
         self.inputs = inputs_of(network, self._flags, len(pool.classes), formats, placement.whole)
         self._frameworks = Frameworks(self.inputs, pool, self._flags)
+
+    def under(self, flags: Flags) -> "Trials":
+        """The same with other flags of the frameworks, and every round that is built shared: not those of networks."""
+        other = copy.copy(self)
+        other._flags, other._study = flags, self._study.under(flags)
+        other._frameworks = self._frameworks.under(flags)
+        return other
 
     def all(self, split: Split) -> Iterator[Trial]:
         """Each is to be played before the next is asked for: stored features are of the weights loaded last."""
@@ -124,7 +137,8 @@ class Trials:
         common, target = self._flags[Common], self._flags[TargetSettings].target_accuracy
         initial = self._initial(method, seed)
         split = self._split
-        table = division.split(split.pool, SPLITS[method], seed, held_out=bool(split.name))
+        shares = self._flags[Shares]
+        table = division.split(split.pool, SPLITS[method], seed, held_out=bool(split.name), share=shares.gold_share)
         federation = self._frameworks.of(method, table, seed)
         several = len(federation.clients) > 1
 
@@ -143,16 +157,21 @@ class Trials:
             initial=initial,
             rounds=federation.rounds,
             evaluator=self._evaluator(method, table),
-            settings=[self._flags[PlflImages], self._flags[PlflNetwork], *federation.settings],
+            settings=[
+                self._flags[PlflImages],
+                self._flags[PlflNetwork],
+                *federation.settings,
+                *([shares] if shares.gold_share and SPLITS[method] == "plfl" else []),
+            ],
             data={"images": split.pool.key},
             size=len(federation.clients),
             aggregation=self._flags[Aggregation] if several else Aggregation(),
-            min_clients=1 if method == "gold" else common.min_clients,
+            min_clients=1 if not several else common.min_clients,
             reestimate=self._flags[CutSettings].reestimate,
             trained=subjects_in(table[table.split == "train"]),
             server_data=federation.server_data,
             bundle=self._recipe(table),
-            enough=(lambda row: row["val_accuracy"] >= target) if target and method in AFTER_GOLD else None,
+            enough=(lambda rounds: rounds["val_accuracy"].iloc[-1] >= target) if target and method != "gold" else None,
         )
 
     def _recipe(self, table: pd.DataFrame) -> Recipe | None:
@@ -174,15 +193,22 @@ class Trials:
         return Initial(self._study.run(gold).weights(), {"gold": key_of(gold.key())})
 
     def _evaluator(self, method: str, table: pd.DataFrame) -> PredictionEvaluator:
-        """Of the server's test images and, where it has trained, its validation images."""
+        """Of the server's test images, and of the validation images.
+
+        Those are the server's; where it has none (csfl as the thesis divides the images), the clients'.
+        """
         server = table[table.client == oai.SERVER]
-        splits = {"": "test"} if SPLITS[method] != "plfl" else {"": "test", "val_": "val"}
+        held_back = server[server.split == "val"]
+        if held_back.empty and not self._pool.at_sites:
+            held_back = table[table.split == "val"]
+        rows = {"": server[server.split == "test"], "val_": held_back}
         parts = {
             prefix: TestImages(
-                self._study.engine, self.inputs.model, self.inputs.spec, server[server.split == split],
+                self._study.engine, self.inputs.model, self.inputs.spec, part,
                 self._frameworks.plain, exact=self._frameworks.exact, here=True,
             )
-            for prefix, split in splits.items()
+            for prefix, part in rows.items()
+            if len(part)
         }  # fmt: skip
         return PredictionEvaluator(parts, self._scores, METRICS, self._pool.classes)
 

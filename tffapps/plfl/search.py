@@ -1,0 +1,76 @@
+"""`python -m tffapps.plfl search --try "keep=0.8" --try "keep=0.8 soft_labels=yes" …`: settings tried on validation.
+
+Every --try is a set of settings; the frameworks of --methods are played with it, and with the flags as they are, on
+the training images of each split (best one of them: --splits 5 --only-splits r0f0), whose validation people take the
+place of the tested ones. FOLDER/plfl/search.csv has what was tried, in its order, and the validation scores; rows of
+earlier commands stay. Nothing is chosen here: a test image is never seen.
+"""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from preprocessing.parser import Parser
+from tffapps import UserError, cli
+from tffapps.settings import Flags
+
+NAME = "plfl search"
+FILE = "search.csv"
+METRICS = ("accuracy", "macro_f1", "loss")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = Parser(prog=f"python -m tffapps.{NAME}", description=__doc__.splitlines()[0], add_help=False)
+    parser.add_argument("--try", dest="tried", action="append", default=[], metavar='"keep=0.8 soft_labels=yes"')
+    options, others = parser.parse_known_args(arguments)
+    return cli.guarded(NAME, lambda: _run(options, others))
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """`keep=0.8 soft_labels=yes`, checked as --tune checks its values."""
+    from tffapps import grids
+    from tffapps.plfl import APP
+
+    return {name: grids.value_of(name, written, APP, "--try") for name, written in map(_parts, text.split())}
+
+
+def _parts(part: str) -> tuple[str, str]:
+    name, equals, written = part.partition("=")
+    if not equals or not written:
+        raise UserError(f"--try {part}: write a setting and its value as keep=0.8")
+    return name, written
+
+
+def _run(options: argparse.Namespace, others: Sequence[str]) -> None:
+    from tffapps.plfl import APP
+
+    flags = cli.parse(APP, others).replaced(poison=())
+    tried = {"as the flags are": dict[str, Any]()} | {text: settings_of(text) for text in options.tried}
+    cli.quiet()
+    _play(flags, tried)
+
+
+def _play(flags: Flags, tried: dict[str, dict[str, Any]]) -> None:
+    import pandas as pd
+
+    from tffapps import write_table
+    from tffapps.evaluation import evidence
+    from tffapps.evaluation.metrics import NAMED
+    from tffapps.plfl import APP, playing, tables
+
+    entries = list[evidence.Entry]()
+    with playing.opened(flags) as played:
+        for text, values in tried.items():
+            for record in played.records(flags.replaced(**values), tuning=True):
+                entries.append(record.entry(framework=record["method"], settings=text))
+        what_ran = played.what_ran()
+    metrics = {**{name: NAMED[name] for name in METRICS}, "quadratic_kappa": tables.KAPPA}
+    scores = evidence.table(entries, ["settings", "framework", "model"], metrics)
+    shown = [name for name in scores.columns if not str(name).endswith("_std")]  # of one split and seed
+    scores = scores[shown].assign(images_are="validation", **what_ran)
+    file = APP.folder(flags) / FILE
+    if file.exists():
+        both, same = pd.concat([pd.read_csv(file), scores]), ["settings", "framework", "model"]
+        scores = both.drop_duplicates(same, keep="last")
+    write_table(file, scores)
+    print(scores[["settings", "framework", *METRICS, "quadratic_kappa"]].to_string(index=False))
