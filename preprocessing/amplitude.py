@@ -1,7 +1,10 @@
-"""Amplitude normalisation (HarmoFL, Jiang et al. 2022), as Algorithm 3 of FedSDA has it: "amp-norm".
+"""Amplitude normalisation (HarmoFL, Jiang et al. 2022; Algorithm 3 of FedSDA): "amp-norm".
 
 An image's Fourier transform has an amplitude, which is mostly colour and contrast, and a phase, which is mostly
-structure. Every image keeps its phase and is given the amplitude that all clients have on average.
+structure. Every image keeps its phase and is given the amplitude that all clients have on average, within a band of low
+frequencies: those of at most ⌊L · side⌋ periods across and down. HarmoFL runs it with L = 0, which replaces the mean
+colour alone; with L = 0.5 the whole amplitude is replaced, as FedSDA prints the algorithm, and ghosts of other images
+come with it.
 
     at each client, for each batch    A ← (1 − v) A + v · mean of the batch's amplitudes, from A = 0
     at the server                     Ā = mean of the clients' A
@@ -15,6 +18,7 @@ Deviations:
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 
@@ -22,6 +26,7 @@ import numpy as np
 from scipy import fft
 
 DECAY = 0.1  # v; HarmoFL's code
+WHOLE = 0.5  # L: every frequency
 _AT_ONCE = 2**20  # pixels transformed at once: about 60 MB
 _ROUNDING = 1e-6  # of a transform in float32, as a share of the image's norm
 
@@ -60,19 +65,29 @@ def combine(amplitudes: Sequence[np.ndarray]) -> np.ndarray:
     return np.mean(amplitudes, axis=0, dtype=np.float32)
 
 
-def normalise(images: np.ndarray, amplitude: np.ndarray) -> np.ndarray:
-    """uint8 images (n, height, width, 3) with their own phases and this amplitude (height, width, 3)."""
+def normalise(images: np.ndarray, amplitude: np.ndarray, band: float = WHOLE) -> np.ndarray:
+    """uint8 images (n, height, width, 3) with their own phases and this amplitude (height, width, 3) in the band L."""
     _check(images, amplitude.shape)
     size = amplitude.shape[:2]
     half = amplitude[:, : size[1] // 2 + 1].astype(np.float32, copy=False)
+    kept = ~_band(size, band)[..., np.newaxis]
     result = np.empty_like(images)
     for part, spectra in _spectra(images):
         own = np.abs(spectra)
         norm = np.sqrt(np.square(images[part], dtype=np.float32).sum(axis=(1, 2), keepdims=True))
-        spectra *= np.where(own > _ROUNDING * norm, half / np.maximum(own, np.finfo(np.float32).tiny), 0)
+        factors = np.where(own > _ROUNDING * norm, half / np.maximum(own, np.finfo(np.float32).tiny), 0)
+        spectra *= np.where(kept, np.float32(1), factors)
         pictures = fft.irfft2(spectra, s=size, axes=(1, 2), overwrite_x=True, workers=os.cpu_count())
         result[part] = np.rint(np.clip(pictures, 0, 255)).astype(np.uint8)
     return result
+
+
+def _band(size: Sequence[int], band: float) -> np.ndarray:
+    """Whether each coefficient of a half spectrum is in the band, bool (height, width // 2 + 1)."""
+    height, width = size
+    most = math.floor(min(size) * band)
+    rows, columns = np.minimum(np.arange(height), height - np.arange(height)), np.arange(width // 2 + 1)
+    return np.maximum(rows[:, None], columns) <= (most if band < WHOLE else max(size))
 
 
 def _spectra(images: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

@@ -21,19 +21,20 @@ from tests.evaluation import made
 from tests.faults.killing import killed
 from tests.test_commands import environment
 from tffapps import cli, study
-from tffapps.fedsda import APP, METHODS, SIDES
+from tffapps.fedsda import APP, METHODS, SIDES, SIDES_ON_REQUEST
 
 SMOKE = ["--profile", "smoke"]
 PLAIN = [*SMOKE, "--sides", "none", "--methods", "fedavg"]
 SCORES = [*made.columns("auroc", "auprc", "accuracy", worst="auroc"), "positive", "rounds"]
 WHAT_RAN = ["chosen", "data", "profile", "weights", "model"]
-QUALITY = ["ssim", "fid", "kid", "wd", "features"]
+QUALITY = ["ssim", "fid", "kid", "wd", "density_ssim", "spread", "features"]
 CLAIMS = [
     "claim", "metric", "method", "baseline", "role", "method_score", "method_low", "method_high", "baseline_score",
     "baseline_low", "baseline_high", "gain", "gain_low", "gain_high", "p", "test", *made.COUNTS, "p_holm", "verdict",
 ]  # fmt: skip
 TABLES = {
     "claims": [*CLAIMS, *WHAT_RAN],
+    "by_centre": ["method", "side", *made.columns("auroc", "auprc", "accuracy"), "centre", *WHAT_RAN],
     "data": ["client", "split", "normal", "tumour", "patches", "subjects", "data"],
     "rejected": ["path", "client", "reason"],
     "unmeasured": ["path", "reason"],
@@ -43,7 +44,7 @@ TABLES = {
     ],
     "table1_diffusion": [
         "block", "hidden", "heads", "parameters", "clients", "rounds", "epochs", "fd", "worst_client_fd", "wd",
-        "fd_between_clients", "fd_between_nearest", "data", "profile",
+        "fd_raw", "wd_raw", "mmd", "c2st", "fd_between_clients", "fd_between_nearest", "data", "profile",
     ],
     "rounds_vs_epochs": ["local_epochs", "round", "epochs_in_all", "fd", "wd", "data", "profile"],
     "table2_optimisers": ["method", "side", *SCORES, *WHAT_RAN],
@@ -97,8 +98,10 @@ def test_every_method_and_side_was_run(whole):
 
 def test_both_blocks_and_the_other_schedule_were_run(whole):
     first = pd.read_csv(whole / "table1_diffusion.csv")
-    assert first.block.tolist() == ["transformer", "mlp"] and set(first.clients) == {2}
-    assert np.isfinite(first[["fd", "worst_client_fd", "wd", "fd_between_clients"]]).all(axis=None)
+    assert first.block.tolist() == ["transformer", "token-mlp", "gaussian", "mixture", "transformer"]
+    assert set(first.clients) == {2}
+    assert np.isfinite(first[["fd", "worst_client_fd", "wd", "fd_raw", "mmd", "c2st"]]).all(axis=None)
+    assert first.fd[first.block == "gaussian"].max() < first.fd[first.block == "transformer"].min()
     sweep = pd.read_csv(whole / "rounds_vs_epochs.csv")
     assert sweep[["local_epochs", "round", "epochs_in_all"]].values.tolist() == [[2, 2, 4], [4, 1, 4]]
 
@@ -116,7 +119,7 @@ def test_one_side_needs_no_stain_model_and_no_judge_of_pictures(whole, here):
     call(*PLAIN, "--results", "plain")
     results = here / "plain" / "fedsda"
     assert {file.stem for file in results.glob("*.csv")} == {
-        "claims", "data", "rejected", "unmeasured", "separation", "table2_optimisers",
+        "by_centre", "claims", "data", "rejected", "unmeasured", "separation", "table2_optimisers",
     }  # fmt: skip
     assert [file.stem for file in results.glob("*.png")] == ["auroc"]
     assert [folder.name.rpartition("-")[0] for folder in results.glob("runs/*")] == ["fedavg-none-seed0"]
@@ -211,7 +214,7 @@ def test_the_same_command_again_trains_nothing(out, here, capsys, monkeypatch):
 
 MISTAKES = {
     "unknown side": (["--sides", "none,blue"], "--sides blue: choose one of none, fedsda, ccst, amp-norm"),
-    "unknown block": (["--blocks", "cnn"], "--blocks cnn: choose one of transformer, mlp"),
+    "unknown block": (["--blocks", "cnn"], "--blocks cnn: choose one of transformer, token-mlp, mlp"),
     "unknown method": (["--methods", "sgd"], "--methods sgd: unknown; choose from fedavg"),
     "too many clients": (["--min-clients", "3"], "--min-clients 3: there are only 2 clients"),
     "too many when one is left out": (
@@ -247,7 +250,8 @@ def test_a_mistake_as_a_user_sees_it(place):
         cwd=place, env=environment(), capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "tffapps.fedsda: error: --sides blue: choose one of none, fedsda, ccst, amp-norm\n"
+    sides = ", ".join((*SIDES, *SIDES_ON_REQUEST))
+    assert done.stderr == f"tffapps.fedsda: error: --sides blue: choose one of {sides}\n"
 
 
 def test_patches_of_two_sizes_and_formats(whole, here, tmp_path):

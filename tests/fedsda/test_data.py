@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -212,6 +213,10 @@ def test_a_federation_without_each_centre_in_turn(drawn, here):
         assert sorted(fold.test.path) == sorted(own.path) and len(own) == 20
         assert set(fold.train.path) == set(whole.train.path) - set(own.path)
     assert [fold.name for fold in folds_of(pool)] == [FEDERATION]
+    untested = pool.table.split.where(pool.table.client != CENTRES[1], "train")
+    others = folds_of(dataclasses.replace(pool, table=pool.table.assign(split=untested)), "--leave-out")[1:]
+    assert [fold.name for fold in others] == [CENTRES[0], CENTRES[2]]
+    assert all(CENTRES[1] in fold.clients for fold in others)
 
 
 def test_clients_are_in_their_natural_order(drawn, here):

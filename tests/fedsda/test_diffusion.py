@@ -194,6 +194,20 @@ def test_a_model_that_has_diverged_is_one_clear_line(engine, stains, tmp_path, m
         learn(engine, tmp_path, SHORT, stains)
 
 
+def test_statistics_of_one_round_draw_whose_they_are(engine, stains, tmp_path):
+    """A client whose stains are of two kinds, which are told to be two; and one whose are not."""
+    kinds = [stains[0], np.concatenate([stains[1], stains[1] * [0.8, 1.1]])]
+    models = stain_models(engine, tmp_path, [*SHORT, "--fd-samples", "500"], federation=clients(kinds))
+    gaussian, mixture = (models._of(WHOLE, block) for block in ("gaussian", "mixture"))
+    assert gaussian.scores["fd"] <= 0.05 and gaussian.parameters == 2 * 27
+    assert mixture.scores["mmd"] <= gaussian.scores["mmd"] and mixture.scores["c2st"] < gaussian.scores["c2st"]
+    assert [int((each.weights > 0).sum()) for each in mixture.mixtures] == [1, 2]
+    assert gaussian.mixtures[0].means[0] == pytest.approx(mixture.mixtures[0].means[0], abs=1e-9)
+    drawn = mixture.draw(np.array([0, 1, 1]), 0)
+    assert np.linalg.norm(drawn, axis=1) == pytest.approx(np.ones((3, 2)), abs=1e-5)
+    assert np.array_equal(mixture.draw(np.array([0, 1, 1]), 0), drawn)
+
+
 def test_distances_between_clients_by_hand():
     """Two sets alike but for a shift of one number by s: of both, its variance is 1 + s²/4."""
     rng = np.random.default_rng(0)

@@ -10,16 +10,19 @@ import pandas as pd
 import pytest
 
 from models import stain_diffusion
+from models.gaussian_mixture import Mixture
 from preprocessing.stain import REFERENCE, StainSettings
 from tests.evaluation import made
 from tests.preprocessing.stains import patches
 from tffapps.data import tissue
 from tffapps.evaluation import evidence
+from tffapps.federated.moments import Moments
 from tffapps.fedsda import METHODS, SIDES, paper, tables
 from tffapps.fedsda.data import FEDERATION, Fold, PatchPool
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.placement import Here
 from tffapps.fedsda.quality import PictureQuality
+from tffapps.fedsda.stain_mixtures import StainStatistics
 from tffapps.fedsda.stains import Stains
 from tffapps.study import Record
 
@@ -135,6 +138,26 @@ def test_methods_and_folds_are_not_mixed(record):
     assert table.fold.tolist() == [FEDERATION] * 3 + ["centre0"]
 
 
+def test_each_centres_score_is_its_own(record):
+    right, wrong = of_auroc(100), of_auroc(50)
+    both = pd.concat([right.assign(client="b2"), wrong.assign(client="b10")], ignore_index=True)
+    both = both.assign(image=[f"i{number}" for number in range(40)], subject=[f"s{number}" for number in range(40)])
+    entries = tables.entries_of([record("fedavg", "none", 0, rows=both)])
+    found = tables.by_centre(entries, tables.metrics_of(entries))
+    assert found.centre.tolist() == ["b2", "b10"] and found.auroc.tolist() == pytest.approx([1, 0.5])
+    assert found.images.tolist() == [20, 20] and found.auroc_low.notna().all()
+    alone = tables.entries_of([record("fedavg", "fedsda", 0.8)])
+    assert tables.by_centre(alone, tables.metrics_of(alone)).empty
+
+
+def test_variants_of_fedsda_are_compared_with_plain_fedavg(record):
+    entries = tables.entries_of([record("fedavg", side, 0.8) for side in ("none", "gaussian", "fedsda+")])
+    claimed = evidence.claims(entries, tables.CLAIMS)
+    assert list(zip(claimed.method, claimed.baseline)) == [
+        ("fedavg + gaussian", "fedavg"), ("fedavg + fedsda+", "fedavg"),
+    ]  # fmt: skip
+
+
 def test_fedsda_is_compared_within_a_fold(record):
     records = [
         record("fedavg", "none", 0.6), record("fedavg", "fedsda", 0.9), record("fedavg", "ccst", 0.7),
@@ -194,8 +217,10 @@ def test_what_did_not_run_has_no_row(record):
 
 
 def test_table_1_is_the_papers_beside_ours():
-    table = tables.table1([learned("transformer", 300, None, 4.0, 0.5), learned("mlp", 300, 7.0)], [10.0, 2.0, 3.0])
-    first, second = (row_of(table, block=block) for block in ("transformer", "mlp"))
+    table = tables.table1(
+        [learned("transformer", 300, None, 4.0, 0.5), learned("token-mlp", 300, 7.0)], [10.0, 2.0, 3.0]
+    )
+    first, second = (row_of(table, block=block) for block in ("transformer", "token-mlp"))
     assert (first.paper_fd, second.paper_fd) == (0.40, 18.91)
     assert (first.fd, first.worst_client_fd, first["rounds"], first.epochs) == (0.5, 1.0, 3, 300)
     assert first.wd == pytest.approx(0.05) and second.fd == 7
@@ -209,9 +234,15 @@ def test_a_single_client_has_nobody_to_be_compared_with():
     assert table[["fd_between_clients", "fd_between_nearest"]].isna().all(axis=None) and table.clients.tolist() == [1]
 
 
-def test_table_1_has_each_block_once_in_its_usual_schedule():
-    table = tables.table1([learned("mlp", 300, 7.0), learned("transformer", 300, 1.0), learned("mlp", 5, 9.0)], [1.0])
-    assert table.block.tolist() == ["mlp", "transformer"] and row_of(table, block="mlp").epochs == 300
+def test_table_1_has_each_stain_model_in_its_schedules():
+    moments = Moments(np.zeros(6), np.ones(6))
+    component = Mixture(np.array([0.5, 0.5, 0]), np.zeros((3, 6)), np.zeros((3, 6, 6)))
+    mixture = StainStatistics("mixture", [component] * 2, moments, {"fd": 0.1, "mmd": 0.2, "worst_fd": 0.3})
+    table = tables.table1([learned("mlp", 300, 7.0), mixture, learned("mlp", 5, 9.0)], [1.0])
+    assert table.block.tolist() == ["mlp", "mixture", "mlp"] and table.epochs.tolist() == [300, 0, 5]
+    last = row_of(table, block="mixture")
+    assert (last.parameters, last["rounds"], last.fd, last.mmd, last.worst_client_fd) == (2 * 2 * 28, 1, 0.1, 0.2, 0.3)
+    assert tables.denoisers([mixture]) == []
 
 
 def test_rounds_and_epochs_where_the_distance_was_measured():

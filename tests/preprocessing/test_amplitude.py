@@ -86,6 +86,19 @@ def test_phase_is_kept_and_amplitude_taken():
     assert turned.size > 100 and np.abs(turned).max() < 0.2
 
 
+def test_a_band_of_low_frequencies_alone_is_replaced():
+    images, others = noise(1, (16, 17)) // 4 + 96, noise(5, (16, 17), seed=1) // 4 + 96
+    mean = mean_of(others)
+    own, colour, three = (
+        amplitudes(x.astype(float)) for x in (images, *(normalise(images, mean, L) for L in (0, 0.1)))
+    )
+    np.testing.assert_allclose(colour[0, 0, 0], mean[0, 0], atol=150)  # half a level of 272 pixels
+    np.testing.assert_allclose(colour[0, 3:9], own[0, 3:9], atol=20)
+    np.testing.assert_allclose(three[0, :2, :2].ravel()[3:], mean[:2, :2].ravel()[3:], atol=20)
+    np.testing.assert_allclose(three[0, -1, -1], mean[-1, -1], atol=20)
+    np.testing.assert_allclose(three[0, 2:9], own[0, 2:9], atol=20)
+
+
 def test_a_blank_patch_stays_blank():
     """It has no phase but that of frequency 0."""
     blank = np.full((1, 96, 96, 3), 243, np.uint8)

@@ -3,7 +3,8 @@
 The federation learns a diffusion model of the centres' stain matrices; every centre then gives its training images
 stains drawn from all centres' distributions, and a classifier is trained as usual. Two things are combined freely:
   methods   how the classifier is trained: fedavg, fedprox, fedsam, fedlesam, fedfa
-  sides     what is done to the images: none, fedsda, ccst (style transfer by AdaIN), amp-norm (Fourier amplitudes)
+  sides     what is done to the images: none, fedsda, ccst (style transfer by AdaIN), amp-norm (Fourier amplitudes);
+            and, where they are named, the rivals and controls of `tffapps.fedsda.controls`
 Across sites every site measures its own stains and aligns its own patches (none and fedsda).
 """
 
@@ -35,13 +36,18 @@ from tffapps import (
 from tffapps import METHODS as ALL_METHODS
 from tffapps.federated.method import SCHEDULES
 from tffapps.privacy.stages import of_flag
+from tffapps.settings import CHANGED
 
 METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
 ON_REQUEST = ("fedavgm", "fedyogi", "fedadam", "fedadagrad", "scaffold", "fednova", "feddyn", "moon")
 SIDES = ("none", "fedsda", "ccst", "amp-norm")
+SIDES_ON_REQUEST = (
+    "own", "gaussian", "fedsda+", "hed-jitter", "randstainna", "stain-mixup", "reinhard", "macenko", "vahadane",
+)  # fmt: skip
 SIDES_OF_SITES = ("none", "fedsda")  # what sites can do by themselves
 METRICS = ("auroc", "auprc", "accuracy")
 PAIRS = ("paper", "all")
+STAIN_MODELS = ("transformer", "token-mlp", "mlp", "gaussian", "mixture")
 LEARNING_SEED = 0  # of the stain model and of CCST's decoder: one of each serves all seeds
 
 
@@ -53,12 +59,15 @@ class ClassifierSettings:
     size: int = setting(96, "images are resized to this many pixels on a side", least=8)
     head: str = setting(
         "auto",
-        "gap, flatten256 or conv; auto: conv on a cut, else gap, global average pooling (paper)",
+        "gap, flatten256, conv or conv64; auto: conv on a cut, else gap, global average pooling (paper)",
         choices=("auto", *HEADS),
     )
     rounds: int = setting(100, "rounds of the classifier (paper)", least=1)
     epochs: int = setting(1, "local epochs a round (paper)", least=1)
     batch: int = setting(128, "images a batch (paper)", least=1)
+    views: int = setting(
+        1, "stored views of each training patch, drawn anew by the sides that draw", least=1, in_key=CHANGED
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,13 +75,20 @@ class FedsdaSettings:
     """Which runs there are. They are told apart by their labels, and splits by the fingerprint of the patches."""
 
     sides: tuple[str, ...] = setting(
-        SIDES, "what is done to the training images", choices=SIDES, metavar="A,B", in_key=False
+        SIDES,
+        "what is done to the training images",
+        choices=(*SIDES, *SIDES_ON_REQUEST),
+        metavar="A,B",
+        in_key=False,
     )
     pairs: str = setting(
         "paper", "every method on none and fedsda, fedavg on every side; or all with all", choices=PAIRS, in_key=False
     )
     train_share: float = setting(
         0.0, "of each centre; 0: 0.8 of a WILDS folder, 0.6 of others (paper)", least=0, below=1, in_key=False
+    )
+    quality_only: bool = setting(
+        False, "images are aligned and measured, and nothing is classified: one class is enough", in_key=False
     )
     leave_out: bool = setting(False, "also train without each centre in turn and test on all of it", in_key=False)
     standin_patches: int = setting(300, "stand-in: patches of each centre", least=20, in_key=False)
@@ -95,12 +111,19 @@ class StainModelSettings:
     """A denoiser of stain matrices and its training."""
 
     blocks: tuple[str, ...] = setting(
-        ("transformer", "mlp"),
-        "denoisers; the first one is used",
-        choices=("transformer", "mlp"),
+        ("transformer", "token-mlp", "gaussian", "mixture"),
+        "stain models of Table 1: denoisers (token-mlp: the paper's MLP; mlp: ours), each client's Gaussian or mixture",
+        choices=STAIN_MODELS,
         metavar="A,B",
         in_key=False,  # a label of the denoiser; classifiers count the images made with it by their fingerprint
     )
+    stain_model: str = setting(
+        "first",
+        "the one that patches are restained by; first: of --blocks",
+        choices=("first", *STAIN_MODELS),
+        in_key=False,
+    )
+    mixture_components: int = setting(3, "Gaussians in a client's mixture, at most", least=1, most=16, in_key=False)
     diffusion_rounds: int = setting(3, "rounds of the denoiser (paper)", least=1)
     diffusion_epochs: int = setting(300, "its local epochs a round (paper)", least=1)
     diffusion_batch: int = setting(65536, "its stain matrices a batch (paper)", least=1)
@@ -109,6 +132,11 @@ class StainModelSettings:
     diffusion_equal: bool = setting(False, "every client counts the same in it; else by its patches (paper)")
     diffusion_schedule: str = setting("constant", "its learning rate over rounds", choices=SCHEDULES)
     diffusion_steps: int = setting(1000, "T, steps from stains to noise", least=2, most=10000)
+
+    @property
+    def used(self) -> str:
+        """The stain model that patches are restained by."""
+        return self.blocks[0] if self.stain_model == "first" else self.stain_model
 
     def with_epochs(self, epochs: int, most_rounds: int) -> StainModelSettings:
         """Another number of local epochs in about as many epochs in all, but in no more than so many rounds."""
@@ -134,6 +162,9 @@ class StainStudySettings:
         in_key=False,
     )
     sweep_rounds: int = setting(300, "at most this many rounds for each of them", least=1, in_key=False)
+    every_schedule: bool = setting(
+        False, "Table 1: every denoiser in the other schedules, not the first alone", in_key=False
+    )
     fd_samples: int = setting(1000, "stain matrices of each client drawn to measure the denoiser", least=8)
     fd_points: int = setting(10, "how often along a denoiser's training", least=1)
 
@@ -145,6 +176,13 @@ class CcstDecoderSettings:
     ccst_weights: str = setting(
         "random", "VGG-19 of CCST: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
     )  # counts by its hash
+    ccst_decoder: str = setting(
+        "",
+        "CCST with AdaIN's own trained decoder, a file; --ccst-weights is then the file of its encoder. Else the "
+        "federation trains one",
+        metavar="FILE",
+        in_key=False,
+    )  # counts by the images made
     ccst_width: int = setting(64, "filters of its first block; 64 is VGG-19", least=4)
     ccst_size: int = setting(96, "pixels on a side of the images that its decoder learns from", least=16)
     ccst_rounds: int = setting(20, "rounds of its decoder", least=1)
@@ -153,6 +191,9 @@ class CcstDecoderSettings:
 
     def described(self) -> str:
         """How tables call its VGG-19."""
+        if self.ccst_decoder:
+            names = [pathlib.Path(file).name for file in (self.ccst_weights, self.ccst_decoder)]
+            return f"published: {' and '.join(names)}"
         named = self.ccst_weights in ("imagenet", "random")
         source = self.ccst_weights if named else f"file:{pathlib.Path(self.ccst_weights).name}"
         return f"{source}, width {self.ccst_width}"
@@ -163,12 +204,22 @@ class CcstSettings:
     """What CCST does to images with its decoder."""
 
     ccst_alpha: float = setting(1.0, "how much of the style (paper)", least=0, most=1)
+    ccst_side: int = setting(
+        0, "pixels on a side that its networks see; 0: as many as there are; CCST's code: 512", least=0, most=2048
+    )
     ccst_styles: int = setting(0, "styles each image is given; 0: those of all clients (paper)", least=0)
 
 
 @dataclasses.dataclass(frozen=True)
 class AmplitudeSettings:
     amplitude_decay: float = setting(0.1, "v of amp-norm (HarmoFL's code)", above=0, most=1)
+    amplitude_band: float = setting(
+        0.0,
+        "L of amp-norm: frequencies up to this share of the side are replaced; 0: the mean colour alone, as HarmoFL "
+        "runs it; 0.5: all, as FedSDA prints it",
+        least=0,
+        most=0.5,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,6 +300,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "train_from": "all",
         "learning_rate": 1e-3,
         "ccst_weights": "imagenet",
+        "ccst_side": 512,
         "inception": "imagenet",
         "standin_centres": 5,
     },
@@ -256,9 +308,10 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 
 def _networks(flags: Flags) -> dict[str, tuple[str, ...]]:
-    networks: dict[str, tuple[str, ...]] = {"weights": (flags[ClassifierSettings].model,)}
+    classified = not flags[FedsdaSettings].quality_only
+    networks: dict[str, tuple[str, ...]] = {"weights": (flags[ClassifierSettings].model,)} if classified else {}
     sides = () if flags[Common].across_sites else flags[FedsdaSettings].sides  # sites have neither ccst nor pictures
-    if "ccst" in sides:
+    if "ccst" in sides and not flags[CcstDecoderSettings].ccst_decoder:
         networks["ccst_weights"] = ("vgg19",)
     if len(sides) > 1:
         networks["inception"] = ("inceptionv3",)
@@ -284,6 +337,7 @@ APP = App(
     stages=(
         of_flag("sides", "fedsda", "the moments of stains and the stain model that clients learn for --sides fedsda"),
         of_flag("sides", "ccst", "the styles that clients send and the decoder that they learn for --sides ccst"),
+        *(of_flag("sides", side, f"what clients tell of colours for --sides {side}") for side in SIDES_ON_REQUEST),
         of_flag("sides", "amp-norm", "the mean amplitudes that clients send for --sides amp-norm"),
     ),
     divides=True,

@@ -23,6 +23,8 @@ from tffapps.fedsda.placement import Placement
 from tffapps.use.steps import Amplitude as AmplitudeStep
 from tffapps.use.steps import Step
 
+_VIEW = 100_003  # between the seeds of views
+
 
 @dataclasses.dataclass(frozen=True)
 class Aligned:
@@ -33,6 +35,7 @@ class Aligned:
     key: str  # changes with any image
     steps: tuple[Step, ...] = ()  # what was done to the test images, and has to be done to any other
     val: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    usable: bool = True  # whether `steps` is all; else what was done to the test images cannot be told to others
 
 
 class Alignment(Protocol):
@@ -52,35 +55,53 @@ class Unaligned:
     settings = ()
 
     def of(self, fold: Fold, seed: int) -> Aligned:
-        return Aligned(_with_source(fold), fold.test, "", val=fold.val)
+        return Aligned(with_source(fold), fold.test, "", val=fold.val)
 
 
 class StainAlignment:
-    """fedsda, algorithm 2: a K-th of each client's patches gets stains drawn from each client's distribution."""
+    """fedsda, algorithm 2: a K-th of each client's patches gets stains drawn from each client's distribution.
 
-    def __init__(self, flags: Flags, placement: Placement, stain_models: StainModels) -> None:
-        self._placement, self._stain_models = placement, stain_models
+    own, its control: every patch gets stains drawn from its own client's. gaussian: as fedsda, drawn from each
+    client's Gaussian whatever --stain-model says. Further views of a patch are from the next clients' distributions.
+    """
+
+    def __init__(
+        self, flags: Flags, placement: Placement, stain_models: StainModels, own: bool = False, block: str = ""
+    ) -> None:
+        self._placement, self._stain_models, self._own, self._block = placement, stain_models, own, block
+        self._views = flags[ClassifierSettings].views
         self.settings = flags[SeparationSettings], stain_models.settings
 
     def of(self, fold: Fold, seed: int) -> Aligned:
-        train = _with_source(fold)
-        matrices = self._stain_models.of(fold).draw(_parts(fold, seed), seed)
-        paths = self._placement.align(train, matrices)
-        return Aligned(train.assign(path=paths), fold.test, _hash(matrices.tobytes()), val=fold.val)
+        train, parts = with_source(fold), parts_of(fold, seed)
+        model = self._stain_models.of(fold, self._block) if self._block else self._stain_models.of(fold)
+        tables, drawn = [], []
+        for view in range(self._views):
+            numbers = numbers_of(fold) if self._own else (parts + view) % len(fold.clients)
+            drawn.append(model.draw(numbers, seed + _VIEW * view))
+            tables.append(train.assign(path=self._placement.align(train, drawn[-1])))
+        key = _hash(np.stack(drawn).tobytes())
+        return Aligned(pd.concat(tables, ignore_index=self._views > 1), fold.test, key, val=fold.val)
 
 
 class StyleAlignment:
-    """ccst: each image in the styles of one or more clients, the first drawn as for fedsda."""
+    """ccst: each image in the styles of one or more clients, the first drawn as for fedsda.
+
+    In its own client's style it stays as it is, as in CCST's code.
+    """
 
     def __init__(self, flags: Flags, style_transfer: StyleTransfer) -> None:
         self._style_transfer, self._settings = style_transfer, flags[CcstSettings]
         self.settings = self._settings, flags[CcstDecoderSettings]
 
     def of(self, fold: Fold, seed: int) -> Aligned:
-        learned, clients, train = self._style_transfer.of(fold), len(fold.clients), _with_source(fold)
-        parts, alpha = _parts(fold, seed), self._settings.ccst_alpha
+        learned, clients, train = self._style_transfer.of(fold), len(fold.clients), with_source(fold)
+        parts, alpha = parts_of(fold, seed), self._settings.ccst_alpha
         styles = min(self._settings.ccst_styles or clients, clients)
-        settings = {"side": "ccst", "version": 1, "networks": learned.key, "alpha": alpha}
+        own = numbers_of(fold)
+        settings = {
+            "side": "ccst", "version": 2, "networks": learned.key, "alpha": alpha, "pixels": self._settings.ccst_side,
+        }  # fmt: skip
         tables = []
         for shift in range(styles):
             numbers = (parts + shift) % clients
@@ -88,10 +109,23 @@ class StyleAlignment:
             def transfer(images: np.ndarray, rows: Sequence[int], numbers: np.ndarray = numbers) -> np.ndarray:
                 return learned.transfer(images, numbers[list(rows)])
 
-            paths = _made(train.path, numbers.tolist(), transfer, settings, "style transfer")
+            others = np.flatnonzero(numbers != own)
+            paths = train.path.to_numpy(object, copy=True)
+            paths[others] = _made(
+                train.path.iloc[others],
+                numbers[others].tolist(),
+                _of_rows(transfer, others),
+                settings,
+                "style transfer",
+            )
             tables.append(train.assign(path=paths))
-        key = _hash(f"{learned.key} {styles} {alpha} {parts.tolist()}".encode())
+        key = _hash(f"{learned.key} {styles} {sorted(settings.items())} {parts.tolist()}".encode())
         return Aligned(pd.concat(tables, ignore_index=True), fold.test, key, val=fold.val)
+
+
+def _of_rows(make: made.Make, chosen: np.ndarray) -> made.Make:
+    """The same for a list of the chosen rows alone."""
+    return lambda images, rows: make(images, [int(chosen[row]) for row in rows])
 
 
 class AmplitudeAlignment:
@@ -99,21 +133,22 @@ class AmplitudeAlignment:
 
     def __init__(self, flags: Flags) -> None:
         self._decay, self._batch = flags[AmplitudeSettings].amplitude_decay, flags[ClassifierSettings].batch
+        self._band = flags[AmplitudeSettings].amplitude_band
         self.settings = (flags[AmplitudeSettings],)
 
     def of(self, fold: Fold, seed: int) -> Aligned:
         if len(fold.clients) < 2:
             return Unaligned().of(fold, seed)
-        train = _with_source(fold)
+        train = with_source(fold)
         try:
             mean = amplitude.combine([self._amplitude(fold, client) for client in fold.clients])
-            key = _hash(mean.tobytes())
+            key = _hash(mean.tobytes() + str(self._band).encode())
             return Aligned(
-                train.assign(path=_normalised(train.path, mean, key)),
-                _normalised_rows(fold.test, mean, key),
+                train.assign(path=self._normalised(train.path, mean, key)),
+                self._normalised_rows(fold.test, mean, key),
                 key,
-                (AmplitudeStep(mean),),
-                _normalised_rows(fold.val, mean, key),
+                (AmplitudeStep(mean, self._band),),
+                self._normalised_rows(fold.val, mean, key),
             )
         except ValueError as error:
             raise UserError(f"--sides amp-norm: {error}") from error
@@ -127,24 +162,22 @@ class AmplitudeAlignment:
             raise ValueError(f"no image of {client} can be read")
         return mean.value
 
+    def _normalised_rows(self, rows: pd.DataFrame, mean: np.ndarray, key: str) -> pd.DataFrame:
+        return rows.assign(path=self._normalised(rows.path, mean, key), source=rows.path) if len(rows) else rows
 
-def _normalised_rows(rows: pd.DataFrame, mean: np.ndarray, key: str) -> pd.DataFrame:
-    return rows.assign(path=_normalised(rows.path, mean, key), source=rows.path) if len(rows) else rows
+    def _normalised(self, paths: pd.Series, mean: np.ndarray, key: str) -> list[str]:
+        def normalise(images: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+            return amplitude.normalise(images, mean, self._band)
 
-
-def _normalised(paths: pd.Series, mean: np.ndarray, key: str) -> list[str]:
-    def normalise(images: np.ndarray, rows: Sequence[int]) -> np.ndarray:
-        return amplitude.normalise(images, mean)
-
-    settings = {"side": "amp-norm", "version": 1, "amplitude": key}
-    return _made(paths, [None] * len(paths), normalise, settings, "amplitude normalisation")
+        settings = {"side": "amp-norm", "version": 2, "amplitude": key}
+        return _made(paths, [None] * len(paths), normalise, settings, "amplitude normalisation")
 
 
-def _with_source(fold: Fold) -> pd.DataFrame:
+def with_source(fold: Fold) -> pd.DataFrame:
     return fold.train.assign(source=fold.train.path)
 
 
-def _parts(fold: Fold, seed: int) -> np.ndarray:
+def parts_of(fold: Fold, seed: int) -> np.ndarray:
     """For each training patch the number of a client: each client's patches are divided equally, at random."""
     parts = np.empty(len(fold.train), np.int32)
     for number, client in enumerate(fold.clients):
@@ -152,6 +185,18 @@ def _parts(fold: Fold, seed: int) -> np.ndarray:
         order = np.random.default_rng([seed, number, 0x5DA]).permutation(len(rows))
         parts[rows] = (order + number) % len(fold.clients)  # where they do not divide evenly, not always the first
     return parts
+
+
+def numbers_of(fold: Fold) -> np.ndarray:
+    """For each training patch the number of its own client."""
+    return fold.train.client.map({client: number for number, client in enumerate(fold.clients)}).to_numpy(np.int32)
+
+
+def in_views(aligned: Aligned, fold: Fold, views: int) -> Aligned:
+    """With as many rows of each patch as there are views, where a side makes one: as much work for every side."""
+    if views == 1 or len(aligned.train) != len(fold.train):
+        return aligned
+    return dataclasses.replace(aligned, train=pd.concat([aligned.train] * views, ignore_index=True))
 
 
 def _made(

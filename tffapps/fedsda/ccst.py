@@ -1,7 +1,7 @@
-"""CCST for a federation: a decoder that all clients train together, and every client's style.
+"""CCST for a federation: every client's style, and a decoder: AdaIN's own, or one that all clients train together.
 
-No image leaves a client: what is sent are the decoder's weights, by FedAvg, and each client's style, two numbers for
-each channel of VGG-19's relu4_1. Both are kept with the runs and used again.
+No image leaves a client: what is sent are each client's style, two numbers for each channel of VGG-19's relu4_1, and
+the weights of a decoder that is trained, by FedAvg. Both are kept with the runs and used again.
 """
 
 from __future__ import annotations
@@ -9,32 +9,95 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
-from typing import Any
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 import tensorflow as tf
 
 from models import adain as networks
-from models import vgg
+from models import adain_published, vgg
 from models.weights import WeightsError
 from preprocessing import adain
-from tffapps import Client, FedAvg, Initial, Metrics, Pool, Study, Task, Trained, Trial, UserError, name_of, stream
+from tffapps import (
+    Client,
+    FedAvg,
+    Flags,
+    Initial,
+    Metrics,
+    Pool,
+    Study,
+    Task,
+    Trained,
+    Trial,
+    UserError,
+    name_of,
+    stream,
+)
 from tffapps.data import pipeline
 from tffapps.data.made import stacks
 from tffapps.fedsda import LEARNING_SEED, CcstDecoderSettings, CcstSettings
 from tffapps.fedsda.data import Fold
 
-_IMAGES = 32  # encoded at once for a style
+_IMAGES = 32  # encoded at once for a style, 4 if they are enlarged
 
 
-class StyleTransfer:
+class StyleTransfer(Protocol):
+    def of(self, fold: Fold) -> Styles:
+        """The networks and the styles of a federation."""
+
+
+def style_transfer(study: Study, pool: Pool) -> StyleTransfer:
+    """With the published pair of networks where --ccst-decoder names it."""
+    if study.flags[CcstDecoderSettings].ccst_decoder:
+        return PublishedTransfer(study.flags)
+    return TrainedTransfer(study, pool)
+
+
+class PublishedTransfer:
+    """Encoder and decoder as AdaIN's authors trained them: nothing is learned."""
+
+    def __init__(self, flags: Flags) -> None:
+        settings, self._settings = flags[CcstDecoderSettings], flags[CcstSettings]
+        if settings.ccst_weights in ("imagenet", "random"):
+            raise UserError(
+                f"--ccst-decoder {settings.ccst_decoder}: belongs to one encoder; "
+                f"give its file by --ccst-weights FILE, not {settings.ccst_weights}"
+            )
+        try:
+            self._pair = adain_published.load(pathlib.Path(settings.ccst_weights), pathlib.Path(settings.ccst_decoder))
+        except WeightsError as error:
+            raise UserError(f"--ccst-weights, --ccst-decoder: {error}") from error
+        self._styles: dict[str, Styles] = {}  # by fold
+
+    def of(self, fold: Fold) -> Styles:
+        if fold.identity not in self._styles:
+            styles = styles_of(self._pair.encoder, fold, self._settings)
+            weights = self._pair.decoder.get_weights()
+            self._styles[fold.identity] = Styles(*self._pair[:2], weights, styles, self._settings)
+        return self._styles[fold.identity]
+
+
+def styles_of(encoder: tf.keras.Model, fold: Fold, settings: CcstSettings) -> list[adain.Style]:
+    """Each client's."""
+    side = settings.ccst_side
+
+    def images_of(client: str) -> Iterator[np.ndarray]:
+        paths = list(fold.of_client(client).path)
+        for _, images in stacks(paths, batch=4 if side else _IMAGES, rejects={}):
+            yield adain.enlarged(images, side) if side else images
+
+    return [adain.style_of(encoder, images_of(client)) for client in fold.clients]
+
+
+class TrainedTransfer:
     """The encoder, and the decoder that each federation trains for it."""
 
     def __init__(self, study: Study, pool: Pool) -> None:
         self._study, self._pool = study, pool
-        self._settings, self._alpha = study.flags[CcstDecoderSettings], study.flags[CcstSettings].ccst_alpha
+        self._settings, self._transfer = study.flags[CcstDecoderSettings], study.flags[CcstSettings]
         self._encoder = vgg.build(networks.LAYER, width=self._settings.ccst_width)
         try:
             used = vgg.load(self._encoder, self._settings.ccst_weights, seed=LEARNING_SEED)
@@ -54,8 +117,8 @@ class StyleTransfer:
         """The decoder and the styles of a federation."""
         if fold.identity not in self._styles:
             weights = self._study.run(self._trial(fold)).weights()
-            styles = [self._style(list(fold.of_client(client).path)) for client in fold.clients]
-            self._styles[fold.identity] = Styles(self._encoder, self._decoder, weights, styles, self._alpha)
+            styles = styles_of(self._encoder, fold, self._transfer)
+            self._styles[fold.identity] = Styles(self._encoder, self._decoder, weights, styles, self._transfer)
         return self._styles[fold.identity]
 
     def _trial(self, fold: Fold) -> Trial:
@@ -85,9 +148,6 @@ class StyleTransfer:
             seed=stream(LEARNING_SEED, number, position), formats=self._pool.formats,
         )  # fmt: skip
 
-    def _style(self, paths: list[str]) -> adain.Style:
-        return adain.style_of(self._encoder, (images for _, images in stacks(paths, batch=_IMAGES, rejects={})))
-
 
 @dataclasses.dataclass(frozen=True)
 class Styles:
@@ -97,7 +157,7 @@ class Styles:
     decoder: tf.keras.Model
     weights: list[np.ndarray]  # of the decoder
     styles: list[adain.Style]
-    alpha: float
+    settings: CcstSettings
 
     @functools.cached_property
     def key(self) -> str:
@@ -110,7 +170,9 @@ class Styles:
         self.decoder.set_weights(self.weights)
         mean = np.stack([self.styles[client].mean for client in clients])
         std = np.stack([self.styles[client].std for client in clients])
-        return adain.transfer(self.encoder, self.decoder, images, mean, std, self.alpha)
+        return adain.transfer(
+            self.encoder, self.decoder, images, mean, std, self.settings.ccst_alpha, self.settings.ccst_side
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tffapps.fedsda import (
     data,
 )
 from tffapps.fedsda.data import FEDERATION, Fold
+from tffapps.fedsda.stain_mixtures import STATISTICS
 from tffapps.measured_networks import classifiers, inputs_of, keras_steps, png_bytes
 
 _GRADIENTS = {"fedsam": 2, "ditto": 2, "moon": 2}  # in a step, and what costs as much
@@ -69,12 +70,14 @@ def _stains(flags: Flags, fold: Fold, size: int) -> list[Cost]:
     """Separation, the models of stains, what is drawn from them, and alignment."""
     model, study, seeds = flags[StainModelSettings], flags[StainStudySettings], len(flags[Common].seeds)
     patches, clients = len(fold.train), len(fold.clients)
-    schedules = [model] * len(model.blocks)
+    trained = [block for block in {model.used, *model.blocks} if block not in STATISTICS]
+    schedules = [model] * len(trained)
     if fold.name == FEDERATION:
         others = [epochs for epochs in study.sweep_epochs if epochs != model.diffusion_epochs]
-        schedules += [model.with_epochs(epochs, study.sweep_rounds) for epochs in others]
+        swept = len(trained) if study.every_schedule else min(1, len(trained))
+        schedules += [model.with_epochs(epochs, study.sweep_rounds) for epochs in others] * swept
     else:
-        schedules = [model]
+        schedules = [] if model.used in STATISTICS else [model]
     drawn = clients * study.fd_samples * sum(min(study.fd_points, each.diffusion_rounds) for each in schedules)
     batch = min(model.diffusion_batch, -(-patches // clients))
     denoiser = _denoiser(min(batch, _MATRICES), clients, model.diffusion_steps)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from typing import Any
 
 import pandas as pd
 
@@ -60,13 +61,15 @@ class Fold:
 def folds(split: Split, flags: Flags) -> list[Fold]:
     """The whole federation and, if asked for, for each centre the federation of the others, tested on all of it.
 
-    On its test images alone where the pool was divided anew: each is tested once then.
+    On its test images alone where the pool was divided anew: each is tested once then. A centre without test images
+    is trained with and never left out.
     """
     train, val = split.pool.part("train"), split.pool.part("val")
     table = split.pool.part("test") if split.name else split.pool.table
     federations = [Fold(FEDERATION, train, split.pool.part("test"), val, split)]
     if flags[FedsdaSettings].leave_out:
         clients = federations[0].clients
+        tested = set(federations[0].test.client)
         if len(clients) < 2:
             raise UserError("--leave-out: there is only one centre, and none would be left to train on")
         if FEDERATION in clients:
@@ -74,6 +77,7 @@ def folds(split: Split, flags: Flags) -> list[Fold]:
         federations += [
             Fold(name, train[train.client != name], table[table.client == name], val[val.client != name], split)
             for name in clients
+            if name in tested
         ]
     for fold in federations:
         flags[Common].check_clients(len(fold.clients))
@@ -91,15 +95,18 @@ def load(flags: Flags) -> PatchPool:
         manifest.check(table)
         table = held_out.with_test(table, source, notes)
     else:
-        share = {"train": settings.train_share} if settings.train_share else {}
-        table = layouts.read(source, (layout,), notes, **share)
+        options: dict[str, Any] = {"train": settings.train_share} if settings.train_share else {}
+        if settings.quality_only and layout == "centres":
+            options["one_class"] = True
+        table = layouts.read(source, (layout,), notes, **options)
         name = STANDIN if standin.is_standin(source) else source.resolve().name
         truth = tissue.true_stains(source) if (source / tissue.STAINS).is_file() else None
     table, rejected = readable(table, "patches")
     if len(rejected):
         manifest.check(table)
-    manifest.check_classes(table, "--data", notes)
-    for split in ("train", "test"):
+    if not settings.quality_only:
+        manifest.check_classes(table, "--data", notes)
+    for split in ("train",) if settings.quality_only else ("train", "test"):
         if not (table.split == split).any():
             raise UserError(f"--data: no patch is left to {split} with")
     return PatchPool(

@@ -17,9 +17,11 @@ from tffapps.federated.moments import Moments
 from tffapps.fedsda import LEARNING_SEED, SeparationSettings, StainModelSettings, StainStudySettings, stain_model
 from tffapps.fedsda.data import Fold
 from tffapps.fedsda.placement import Placement
+from tffapps.fedsda.stain_mixtures import STATISTICS, StainStatistics
 from tffapps.fedsda.stain_source import FederationStains
+from tffapps.fedsda.stain_vectors import DISTANCES
 
-_METRICS = ("fd", "wd", "worst_fd")
+_METRICS = (*DISTANCES, "worst_fd")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +32,29 @@ class StainModel:
     moments: Moments
     steps: int
     clients: int
-    record: Record  # of its training: labels `block` and `epochs`; fd and wd where they were measured
+    record: Record  # of its training: labels `block` and `epochs`; distances where they were measured
+
+    @property
+    def block(self) -> str:
+        return self.record["block"]
+
+    @property
+    def epochs(self) -> int:
+        return self.record["epochs"]
+
+    @property
+    def rounds(self) -> int:
+        return int(self.record.rounds["round"].iloc[-1])
+
+    @property
+    def parameters(self) -> int:
+        return self.denoiser.count_params()
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Distances after the last round."""
+        last = self.record.rounds.iloc[-1]
+        return {name: float(last[name]) for name in _METRICS if name in last}
 
     def draw(self, numbers: np.ndarray, seed: int) -> np.ndarray:
         """A matrix (3, 2) for each client's number (n)."""
@@ -48,20 +72,36 @@ class StainModels:
         self._tasks: dict[tuple[str, int], Task] = {}  # by block and number of clients
         self._stains: dict[str, FederationStains] = {}  # by fold
 
-    def of(self, fold: Fold) -> StainModel:
-        """The one that patches are aligned by."""
-        return self.learn(fold, self.settings.blocks[0])
+    def of(self, fold: Fold, block: str = "") -> StainModel | StainStatistics:
+        """The one that patches are aligned by, or the one of a block."""
+        return self._of(fold, block or self.settings.used)
 
-    def all(self, fold: Fold) -> list[StainModel]:
+    def all(self, fold: Fold) -> list[StainModel | StainStatistics]:
         """That one, its rivals (Table 1) and its other schedules (Figure 7)."""
-        first = self.settings.blocks[0]
+        used = self.settings.used
+        blocks = [used, *(block for block in self.settings.blocks if block != used)]
+        if self._study.common.across_sites:  # a site's gate does not let their fitting in
+            blocks = [used, *(block for block in blocks[1:] if block not in STATISTICS)]
+        denoisers = [block for block in blocks if block not in STATISTICS]
         others = [
             self.settings.with_epochs(epochs, self._studies.sweep_rounds)
             for epochs in self._studies.sweep_epochs
             if epochs != self.settings.diffusion_epochs
         ]
-        usual = [self.learn(fold, block) for block in self.settings.blocks]
-        return usual + [self.learn(fold, first, schedule) for schedule in others]
+        swept = denoisers if self._studies.every_schedule else denoisers[:1]
+        usual = [self._of(fold, block) for block in blocks]
+        return usual + [self.learn(fold, block, schedule) for block in swept for schedule in others]
+
+    def _of(self, fold: Fold, block: str) -> StainModel | StainStatistics:
+        if block not in STATISTICS:
+            return self.learn(fold, block)
+        if self._study.common.across_sites:
+            raise UserError(f"--stain-model {block}: cannot be had across sites; choose a denoiser")
+        stains = self._measured(fold)
+        fitted = StainStatistics.of(block, stains, self.settings.mixture_components)
+        numbers = np.repeat(np.arange(fitted.clients), self._studies.fd_samples)
+        drawn = fitted.sample_standardised(numbers, LEARNING_SEED)
+        return dataclasses.replace(fitted, scores=distances_of(drawn, numbers, stains))
 
     def learn(self, fold: Fold, block: str, settings: StainModelSettings | None = None) -> StainModel:
         """From each client's stains; with other settings than the usual if they are given."""
@@ -118,6 +158,16 @@ def _data(stains: FederationStains, settings: StainModelSettings, position: int,
     )  # fmt: skip
 
 
+def distances_of(drawn: np.ndarray, numbers: np.ndarray, stains: FederationStains) -> dict[str, float]:
+    """Of standardised vectors (n, 6) drawn for clients (n): means over clients, and the worst client's fd."""
+    sources, moments = stains
+    by_client = [drawn[numbers == number] for number in range(len(sources))]
+    with ThreadPoolExecutor(len(sources)) as pool:  # sites, if they are, work at the same time
+        distances = list(pool.map(lambda source, vectors: source.distances(vectors, moments), sources, by_client))
+    means = {name: float(np.mean([each[name] for each in distances])) for name in DISTANCES}
+    return {**means, "worst_fd": float(np.max([each["fd"] for each in distances]))}
+
+
 @dataclasses.dataclass(frozen=True)
 class StainEvaluator:
     """Distances of drawn from real stains every so many rounds, NaN between."""
@@ -137,21 +187,12 @@ class StainEvaluator:
         return self.distances()
 
     def distances(self) -> Metrics:
-        """Means and worst over clients."""
-        sources, moments = self.stains
-        numbers = np.repeat(np.arange(len(sources)), self.studies.fd_samples)
+        numbers = np.repeat(np.arange(len(self.stains.sources)), self.studies.fd_samples)
         steps = self.settings.diffusion_steps
         drawn = stain_model.sample_standardised(self.denoiser, numbers, LEARNING_SEED, steps)
         if not np.isfinite(drawn).all():
             raise UserError("the stain model draws numbers that are not finite: lower --diffusion-learning-rate")
-        by_client = [drawn[numbers == number] for number in range(len(sources))]
-        with ThreadPoolExecutor(len(sources)) as pool:  # sites, if they are, work at the same time
-            distances = list(pool.map(lambda source, vectors: source.distances(vectors, moments), sources, by_client))
-        return {
-            "fd": float(np.mean([each["fd"] for each in distances])),
-            "wd": float(np.mean([each["wd"] for each in distances])),
-            "worst_fd": float(np.max([each["fd"] for each in distances])),
-        }
+        return distances_of(drawn, numbers, self.stains)
 
     def predicted(self, trained: Trained) -> pd.DataFrame:
         return pd.DataFrame()

@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Sequence
 
-import cv2
 import numpy as np
 import pandas as pd
 
@@ -12,7 +11,8 @@ from tffapps.data.made import stacks
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
-from tffapps.fedsda.tables import Results
+from tffapps.fedsda.stain_mixtures import StainStatistics
+from tffapps.fedsda.tables import Results, denoisers
 
 _DOTS = 200  # of each client in a scatter
 _SEED = 0
@@ -22,13 +22,14 @@ def draw_all(folder: pathlib.Path, results: Results) -> None:
     """Every figure that there is something for."""
     fold, data = results.fold, results.what_ran["data"]
     title = f"{data}, {results.what_ran['model']}, {results.what_ran['weights']}"
-    _areas(folder / "auroc.png", [record for record in results.records if record["fold"] == FEDERATION], title)
-    if results.stain_models:
-        _schedules(folder / "frechet.png", results.stain_models, data)
+    if results.records:
+        _areas(folder / "auroc.png", [record for record in results.records if record["fold"] == FEDERATION], title)
+    if denoisers(results.stain_models):
+        _schedules(folder / "frechet.png", denoisers(results.stain_models), data)
     if results.stain_models and results.stains is not None:
         _stains(folder / "stains.png", fold.clients, results.stains, results.stain_models[0], data)
     if results.quality:
-        _thumbnails(folder / "tsne.png", fold, results.quality, data)
+        _features(folder / "tsne.png", fold, results.quality, data)
         _patches(folder / "patches.png", fold, results.quality, data)
 
 
@@ -71,7 +72,11 @@ def _schedules(path: pathlib.Path, stain_models: Sequence[StainModel], title: st
 
 
 def _stains(
-    path: pathlib.Path, clients: Sequence[str], measured: Sequence[np.ndarray], model: StainModel, title: str
+    path: pathlib.Path,
+    clients: Sequence[str],
+    measured: Sequence[np.ndarray],
+    model: StainModel | StainStatistics,
+    title: str,
 ) -> None:
     """Figures 14 to 16: every client's stains, measured (above) and drawn (below), in red and blue."""
     numbers = np.repeat(np.arange(len(clients)), _DOTS)
@@ -90,28 +95,17 @@ def _stains(
         canvas.axes[0, 1].legend(fontsize=7, frameon=False)
 
 
-def _thumbnails(path: pathlib.Path, fold: Fold, quality: PictureQuality, title: str) -> None:
-    """Figure 6: the clients' images under each side, t-SNE of small thumbnails; together, so that axes are the same."""
+def _features(path: pathlib.Path, fold: Fold, quality: PictureQuality, title: str) -> None:
+    """Figure 6: the clients' images under each side, t-SNE of Inception's features; together: the same axes."""
     from sklearn.manifold import TSNE
 
-    sides = list(quality.aligned)
-    sets = []
-    for side in sides:
-        train = quality.aligned[side].train
-        for client in fold.clients:
-            rows = train[train.client == client]
-            paths = list(rows.path.sample(min(len(rows), _DOTS // 2), random_state=_SEED))
-            small = [
-                cv2.resize(image, (4, 4), interpolation=cv2.INTER_AREA)
-                for _, images in stacks(paths, rejects={})
-                for image in images
-            ]
-            sets.append(np.stack(small).reshape(len(small), -1).astype(np.float32) / 255)
+    sides = list(quality.points)
+    sets = [features[: _DOTS // 2] for side in sides for features in quality.points[side]]
     together = np.concatenate(sets)
     perplexity = min(30.0, (len(together) - 1) / 3)
     points = TSNE(perplexity=perplexity, init="pca", random_state=_SEED).fit_transform(together)
     parts = np.split(points, np.cumsum([len(part) for part in sets])[:-1])
-    with Canvas(path, 1, len(sides), width=3.2, height=3.2, title=f"t-SNE of 4×4 thumbnails, {title}") as canvas:
+    with Canvas(path, 1, len(sides), width=3.2, height=3.2, title=f"t-SNE of {quality.features}, {title}") as canvas:
         for column, side in enumerate(sides):
             axes = canvas.axes[0, column]
             for number, client in enumerate(fold.clients):

@@ -1,6 +1,9 @@
 """What a side does to pictures (Table 3): SSIM to the original, and how far apart the clients' images are after it.
 
 FID, KID and WD are means over every two clients: without alignment they are not zero, and alignment should lower them.
+Whether it does so at the cost of tissue or of variety is said by two more: `density_ssim`, that of the density maps to
+the original's, each stain in units of its strength, and `spread`, the deviation of patches' mean colours on [0,1]
+within a client, which a side that makes everything alike brings down.
 """
 
 import dataclasses
@@ -10,17 +13,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from skimage.metrics import structural_similarity
 
 from models import inception
 from models.weights import WeightsError
+from preprocessing import stain
+from preprocessing.stain import StainSettings
 from tffapps import UserError
 from tffapps.data.made import stacks
 from tffapps.evaluation.distances import frechet_distance, kernel_distance
-from tffapps.evaluation.image_quality import ColourHistogram, colour_distance, ssim
+from tffapps.evaluation.image_quality import WINDOW, ColourHistogram, colour_distance, ssim
 from tffapps.fedsda import LEARNING_SEED, QualitySettings
 from tffapps.fedsda.alignments import Aligned
 
 _BATCH = 32
+_LEAST = 1e-6  # a strength
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +37,12 @@ class PictureQuality:
     features: str  # what FID and KID were measured with
     scores: Mapping[str, Mapping[str, float]]
     aligned: Mapping[str, Aligned]
+    points: Mapping[str, Sequence[np.ndarray]] = dataclasses.field(default_factory=dict)  # each client's features
 
 
 class PictureEvaluator:
-    def __init__(self, settings: QualitySettings) -> None:
+    def __init__(self, settings: QualitySettings, separation: StainSettings) -> None:
+        self._separation, self._points = separation, dict[str, list[np.ndarray]]()
         self._count, size = settings.quality_images, settings.inception_size
         try:
             self._network, label, _ = inception.build(settings.inception, size, LEARNING_SEED)
@@ -43,28 +52,51 @@ class PictureEvaluator:
 
     def measure(self, aligned: Mapping[str, Aligned], clients: Sequence[str]) -> PictureQuality:
         """Of each side's images."""
-        scores = {side: self._scores(images.train, clients) for side, images in aligned.items()}
-        return PictureQuality(self._features, scores, aligned)
+        scores = {side: self._scores(side, images.train, clients) for side, images in aligned.items()}
+        return PictureQuality(self._features, scores, aligned, self._points)
 
-    def _scores(self, train: pd.DataFrame, clients: Sequence[str]) -> dict[str, float]:
+    def _scores(self, side: str, train: pd.DataFrame, clients: Sequence[str]) -> dict[str, float]:
         similarities: list[float] = []
+        densities: list[float] = []
+        spreads: list[float] = []
         histograms, features = [], []
         for client in clients:
             rows = train[train.client == client]
             rows = rows.sample(min(self._count, len(rows)), random_state=LEARNING_SEED)
-            histogram, batches = ColourHistogram(), []
+            histogram, batches, means = ColourHistogram(), [], []
             for now, before in _pairs(rows):
                 histogram.add(now)
                 similarities += ssim(before, now).tolist()
+                densities += density_ssim(before, now, self._separation)
+                means.append(now.mean(axis=(1, 2)) / 255)
                 batches.append(self._network(now.astype(np.float32) / 255, training=False).numpy())
             histograms.append(histogram)
             features.append(np.concatenate(batches))
+            spreads.append(float(np.concatenate(means).std(axis=0).mean()))
+        self._points[side] = features
         return {
             "ssim": float(np.mean(similarities)),
             "fid": _mean(frechet_distance, features),
             "kid": _mean(kernel_distance, features),
             "wd": _mean(colour_distance, histograms),
+            "density_ssim": float(np.mean(densities)) if densities else float("nan"),
+            "spread": float(np.mean(spreads)),
         }
+
+
+def density_ssim(originals: np.ndarray, images: np.ndarray, settings: StainSettings) -> list[float]:
+    """Of the patches whose stains can be told in both: mean over the two stains."""
+    before, after = (stain.separate(patches, settings) for patches in (originals, images))
+    both = np.flatnonzero(before.ok & after.ok)
+    maps = []
+    for separated in (before, after):
+        strong = np.maximum(stain.strength(separated.densities[both]), _LEAST)
+        maps.append(np.clip(separated.densities[both] / strong[:, :, None, None], 0, 1))
+    window = min(WINDOW, min(maps[0].shape[2:]) - 1 | 1) if len(both) else WINDOW
+    return [
+        float(np.mean([structural_similarity(*pair, win_size=window, data_range=1.0) for pair in zip(*patch)]))
+        for patch in zip(*maps)
+    ]
 
 
 def _mean(distance: Callable[[Any, Any], float], sets: Sequence[Any]) -> float:

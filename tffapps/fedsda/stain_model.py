@@ -59,8 +59,12 @@ def sample_standardised(denoiser: tf.keras.Model, clients: np.ndarray, seed: int
 
 def draw(denoiser: tf.keras.Model, clients: np.ndarray, moments: Moments, *, seed: int, steps: int) -> np.ndarray:
     """The same as stain matrices (n, 3, 2): columns of length 1, nothing negative."""
-    matrices = as_matrices(sample_standardised(denoiser, clients, seed, steps) * scale(moments) + moments.mean)
-    matrices = np.maximum(matrices, 0)
+    return matrices_of(sample_standardised(denoiser, clients, seed, steps), moments)
+
+
+def matrices_of(vectors: np.ndarray, moments: Moments) -> np.ndarray:
+    """Stain matrices (n, 3, 2) of standardised vectors (n, 6): columns of length 1, nothing negative."""
+    matrices = np.maximum(as_matrices(vectors * scale(moments) + moments.mean), 0)
     lengths = np.linalg.norm(matrices, axis=1, keepdims=True)
     # A column without any colour would wipe a stain out; only a denoiser that has not learned draws one.
     return np.where(lengths > 0, matrices / np.where(lengths > 0, lengths, 1), REFERENCE).astype(np.float32)

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
+from models.gaussian_mixture import Mixture
 from tffapps import Engine, Message, understood
 from tffapps.engine.values import AtSite
 from tffapps.evaluation.distances import Gaussian, frechet_between
+from tffapps.federated.client_mixtures import client_mixtures
 from tffapps.federated.denoising import NoiselessData
 from tffapps.federated.moments import Moments, federated_moments
 from tffapps.fedsda import separation, stain_model
-from tffapps.fedsda.stain_vectors import NUMBERS, as_vectors, distances, scale, standardised
+from tffapps.fedsda.stain_vectors import DISTANCES, NUMBERS, as_vectors, distances, scale, standardised
 from tffapps.wire import jobs
 
 
@@ -40,7 +42,7 @@ class StainSource(Protocol):
         """What the client trains its denoiser on in a round."""
 
     def distances(self, drawn: np.ndarray, moments: Moments) -> dict[str, float]:
-        """fd and wd of standardised vectors (m, 6) drawn for this client from its own."""
+        """DISTANCES of standardised vectors (m, 6) drawn for this client from its own."""
 
     def gaussian(self) -> Gaussian:
         """Fitted to its vectors."""
@@ -103,7 +105,7 @@ class SiteStains:
         arrays = {**self.request.arrays, "drawn": drawn, "mean": moments.mean, "std": moments.std}
         answer = self.engine.ask({self.client: Message(fields, arrays)})[self.client].fields
         with understood("fedsda/distances"):
-            return {name: float(answer[name]) for name in ("fd", "wd")}
+            return {name: float(answer[name]) for name in DISTANCES}
 
     def gaussian(self) -> Gaussian:
         assert self.fitted is not None  # asked only of clients whose stains were measured
@@ -121,6 +123,16 @@ class FederationStains(NamedTuple):
         """To be called inside `open_engine`."""
         tables = [AtSite(source.client, source.table()) for source in sources]
         return cls(sources, federated_moments(tables, NUMBERS))
+
+    def mixtures(self, components: int) -> list[Mixture]:
+        """Each client's, of its standardised vectors; to be called inside `open_engine`."""
+        mean, deviation = tf.constant(self.moments.mean), tf.constant(scale(self.moments))
+
+        def numbered(number: int, table: tf.data.Dataset) -> tf.data.Dataset:
+            return table.map(lambda rows: (tf.constant(number, tf.int32), (rows - mean) / deviation))
+
+        tables = [AtSite(source.client, numbered(number, source.table())) for number, source in enumerate(self.sources)]
+        return client_mixtures(tables, NUMBERS, components)
 
     @property
     def key(self) -> str:

@@ -36,6 +36,7 @@ from tffapps.evaluation import classification
 from tffapps.fedsda import (
     APP,
     METRICS,
+    SIDES_ON_REQUEST,
     CcstDecoderSettings,
     ClassifierSettings,
     FedsdaSettings,
@@ -52,8 +53,10 @@ from tffapps.fedsda.alignments import (
     StainAlignment,
     StyleAlignment,
     Unaligned,
+    in_views,
 )
-from tffapps.fedsda.ccst import StyleTransfer
+from tffapps.fedsda.ccst import style_transfer
+from tffapps.fedsda.controls import ControlAlignment
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModels
 from tffapps.fedsda.placement import AtSites, Here, Placement
@@ -75,10 +78,11 @@ def run(flags: Flags) -> None:
         placement.announce(folder)
         divided = splits.of(placement.pool, common)
         results = _results(Study(APP, flags, engine), placement, divided)
-    earlier = with_earlier(APP, flags, results.records, [split.pool.key for split in divided])
-    results = dataclasses.replace(results, records=[record for record in earlier if record["method"] in METHODS])
+    if not flags[FedsdaSettings].quality_only:
+        earlier = with_earlier(APP, flags, results.records, [split.pool.key for split in divided])
+        results = dataclasses.replace(results, records=[record for record in earlier if record["method"] in METHODS])
+        split_tables.write(folder, results.records, divided, METRICS, **results.what_ran)
     tables.write_all(folder, results)
-    split_tables.write(folder, results.records, divided, METRICS, **results.what_ran)
     figures.draw_all(folder, results)
 
 
@@ -91,11 +95,18 @@ def _results(study: Study, placement: Placement, divided: Sequence[Split]) -> Re
     stain_models = StainModels(study, placement)
     # All of these now, so that a missing file of weights is not found out after an hour.
     alignments = {side: _alignment(side, study, placement, stain_models) for side in sides}
-    classifiers = Classifiers(study, pool, alignments)
-    pictures = PictureEvaluator(flags[QualitySettings]) if len(sides) > 1 and not pool.at_sites else None
+    quality_only = flags[FedsdaSettings].quality_only
+    classifiers = None if quality_only else Classifiers(study, pool, alignments)
+    separation = flags[SeparationSettings].of_patches()
+    pictures = PictureEvaluator(flags[QualitySettings], separation) if len(sides) > 1 and not pool.at_sites else None
 
-    records = [study.run(trial) for folds in by_split for fold in folds for trial in classifiers.trials(fold)]
-    if not records:
+    trials = (
+        (trial for folds in by_split for fold in folds for trial in classifiers.trials(fold)) if classifiers else ()
+    )
+    records = [study.run(trial) for trial in trials]
+    if quality_only and not pictures:
+        raise UserError("--quality-only: name two or more --sides, on this machine; there is nothing else to measure")
+    if not records and not quality_only:
         raise UserError("nothing to run: --pairs paper has other sides than none and fedsda for fedavg only")
     learned = stain_models.all(whole) if "fedsda" in sides else []
     images = {side: alignment.of(whole, study.common.seeds[0]) for side, alignment in alignments.items() if pictures}
@@ -112,8 +123,8 @@ def _results(study: Study, placement: Placement, divided: Sequence[Split]) -> Re
             "chosen": CHOSEN[study.common.select],
             "data": pool.name,
             "profile": flags.profile,
-            "weights": classifiers.inputs.weights,
-            "model": flags[ClassifierSettings].model,
+            "weights": classifiers.inputs.weights if classifiers else "",
+            "model": flags[ClassifierSettings].model if classifiers else "",
             "vgg": flags[CcstDecoderSettings].described() if "ccst" in sides else "",
             **flags[Retraining].described(),
         },
@@ -121,12 +132,15 @@ def _results(study: Study, placement: Placement, divided: Sequence[Split]) -> Re
 
 
 def _alignment(side: str, study: Study, placement: Placement, stain_models: StainModels) -> Alignment:
-    if side == "fedsda":
-        return StainAlignment(study.flags, placement, stain_models)
+    if side in ("fedsda", "own", "gaussian"):
+        block = side if side == "gaussian" else ""
+        return StainAlignment(study.flags, placement, stain_models, own=side == "own", block=block)
     if side == "ccst":
-        return StyleAlignment(study.flags, StyleTransfer(study, placement.pool))
+        return StyleAlignment(study.flags, style_transfer(study, placement.pool))
     if side == "amp-norm":
         return AmplitudeAlignment(study.flags)
+    if side in SIDES_ON_REQUEST:
+        return ControlAlignment(side, study.flags)
     return Unaligned()
 
 
@@ -151,7 +165,7 @@ class Classifiers:
             for side, alignment in self._alignments.items():
                 methods = [method for method in self._study.common.methods if self._wanted(method, side, fold)]
                 if methods:
-                    aligned = alignment.of(fold, seed)
+                    aligned = in_views(alignment.of(fold, seed), fold, self._settings.views)
                     for method in methods:
                         yield self._trial(method, side, fold, aligned, seed)
 
@@ -185,7 +199,7 @@ class Classifiers:
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
             retraining=self._study.flags[Retraining],
-            bundle=self._classifier.recipe(training, aligned.val, aligned.steps),
+            bundle=self._classifier.recipe(training, aligned.val, aligned.steps) if aligned.usable else None,
             trained=subjects_in(aligned.train),
         )
 
