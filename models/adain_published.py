@@ -21,11 +21,13 @@ import tensorflow as tf
 
 from models.adain import LAYER, Reflect
 from models.named_arrays import check_finite, take
+from models.stored import WeightsError
 from models.vgg import CONVOLUTIONS, NAMES, WIDTH, WIDTHS
 from models.weight_files import opened_state
 
 layers = tf.keras.layers
 
+FILES = ("adain_encoder_relu4_1", "adain_decoder")
 _BLOCKS = 3  # whole ones before LAYER
 _ENCODER = (0, 2, 5, 9, 12, 16, 19, 22, 25, 29)  # places of the convolutions
 _DECODER = (1, 5, 8, 11, 14, 18, 21, 25, 28)
@@ -46,6 +48,18 @@ def load(encoder_file: Path, decoder_file: Path) -> Pair:
     both = hashlib.sha256(encoder_file.read_bytes())
     both.update(decoder_file.read_bytes())
     return Pair(encoder, decoder, both.hexdigest())
+
+
+def load_folder(folder: Path) -> Pair:
+    """The pair whose files are in a folder, called adain_encoder_relu4_1 and adain_decoder, .npz or .pth."""
+    files = []
+    for name in FILES:
+        here = [folder / f"{name}{suffix}" for suffix in (".npz", ".pth")]
+        file = next((path for path in here if path.exists()), None)
+        if file is None:
+            raise WeightsError(f"{here[0]}: no such file; place AdaIN's published weights there, as .npz or .pth")
+        files.append(file)
+    return load(*files)
 
 
 def build_encoder() -> tf.keras.Model:

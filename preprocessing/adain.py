@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import cv2
 import numpy as np
 import tensorflow as tf
 
@@ -56,6 +57,12 @@ def style_of(encoder: tf.keras.Model, batches: Iterable[np.ndarray]) -> Style:
     return Style(mean.astype(np.float32), np.sqrt(variance + EPSILON).astype(np.float32))
 
 
+def enlarged(images: np.ndarray, side: int) -> np.ndarray:
+    """Images (n, height, width, 3) resized bilinearly to so many pixels a side."""
+    _check(images)
+    return np.stack([cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR) for image in images])
+
+
 def transfer(
     encoder: tf.keras.Model,
     decoder: tf.keras.Model,
@@ -63,11 +70,17 @@ def transfer(
     mean: np.ndarray,
     std: np.ndarray,
     alpha: float = 1.0,
+    side: int = 0,
 ) -> np.ndarray:
     """uint8 images (n, height, width, 3) in the styles `mean`, `std`: one for each image (n, c), or for all (c,).
 
-    `alpha` mixes the new activations with the image's own (Eq. 14): 0 is the image as the decoder sees it.
+    `alpha` mixes the new activations with the image's own (Eq. 14): 0 is the image as the decoder sees it. With `side`
+    the networks see the images `enlarged`, and what they give is made as small again: a small patch keeps its detail.
     """
+    if side:
+        large = transfer(encoder, decoder, enlarged(images, side), mean, std, alpha)
+        size = images.shape[2], images.shape[1]
+        return np.stack([cv2.resize(picture, size, interpolation=cv2.INTER_AREA) for picture in large])
     _check(images)
     count, height, width = images.shape[:3]
     mean, std = (np.broadcast_to(part, (count, encoder.output_shape[-1])).astype(np.float32) for part in (mean, std))

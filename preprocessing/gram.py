@@ -28,11 +28,16 @@ __all__ = ["Grams", "check", "fingerprint", "gram", "grams", "measure", "positio
 _ACTIVATIONS = 2**26  # of the first layer, at once: about 1 GB
 
 
-def measure(encoder: tf.keras.Model, images: np.ndarray, label: str, weights: str = "") -> Grams:
-    """The styles of uint8 images (n, height, width, 3), ready to be sent; `encoder` is a `vgg.build` up to relu5_1."""
+def measure(
+    encoder: tf.keras.Model, images: np.ndarray, label: str, weights: str = "", means: np.ndarray | None = None
+) -> Grams:
+    """The styles of uint8 images (n, height, width, 3), ready to be sent; `encoder` is a `vgg.build` up to relu5_1.
+
+    `means` are `style_moments.means`, where they are sent too.
+    """
     width = encoder.get_layer("conv1_1").filters
     matrices = grams(taps(encoder), images)
-    return Grams(matrices, positions(*images.shape[1:3]), label, width, weights, fingerprint(encoder))
+    return Grams(matrices, positions(*images.shape[1:3]), label, width, weights, fingerprint(encoder), means)
 
 
 def taps(encoder: tf.keras.Model) -> tf.keras.Model:

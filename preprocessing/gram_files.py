@@ -3,6 +3,7 @@
     relu1_1 … relu5_1   float32 (n, c, c), for n images of one class
     positions           int64 (5,): places of each layer, M of Eq. 5
     width               int64: filters of the VGG's first block
+    mean4_1             float32 (n, c): means of relu4_1 over its places; only where images are made in one pass
     label, weights, sha256   text: the class, what the VGG's weights are called, `gram.fingerprint` of the VGG
 
 A received file is a stranger's: see `preprocessing.npz`.
@@ -27,6 +28,8 @@ MULTIPLES = (1, 2, 4, 8, 8)  # channels of LAYERS, in multiples of the width
 MAX_BYTES = 2**30  # of a whole file, unpacked: 440 images at width 64
 _TOLERANCE = 1e-4  # of the largest value, for what rounding does to symmetry
 _TEXTS = ("label", "weights", "sha256")
+_MEANS = "mean4_1"
+_OF_MEANS = LAYERS.index("relu4_1")
 _NAMES = (*LAYERS, "positions", "width", *_TEXTS)
 
 
@@ -42,6 +45,7 @@ class Grams:
     width: int  # of the VGG
     weights: str  # what its weights are called: "random", "imagenet", "file:…"
     sha256: str  # of the VGG
+    means: np.ndarray | None = None  # float32 (n, c) of relu4_1
 
     def __len__(self) -> int:
         return len(self.matrices[0])
@@ -52,8 +56,10 @@ def save(path: str | os.PathLike[str], grams: Grams) -> None:
     path = Path(path)
     _check_values(path, grams)
     contents = io.BytesIO()
+    means = {} if grams.means is None else {_MEANS: np.ascontiguousarray(grams.means, "<f4")}
     np.savez(
         contents,
+        **means,
         **{name: np.ascontiguousarray(matrix, "<f4") for name, matrix in zip(LAYERS, grams.matrices)},
         positions=np.array(grams.positions, "<i8"),
         width=np.array(grams.width, "<i8"),
@@ -66,18 +72,20 @@ def load(path: str | os.PathLike[str], width: int, sha256: str | None = None, ma
     """A file of `save`, for a VGG of this width and, where given, fingerprint. Raises `GramsRejected`."""
     path = Path(path)
     with npz.opened(path, max_bytes, GramsRejected, "preprocessing.gram") as archive:
-        archive.check_names(_NAMES)
+        with_means = f"{_MEANS}.npy" in archive.names
+        archive.check_names((*_NAMES, _MEANS) if with_means else _NAMES)
         label, weights, sha = (archive.text(name) for name in _TEXTS)
         own_width = int(archive.array("width", np.int64, ()))
         positions = tuple(archive.array("positions", np.int64, (len(LAYERS),)).tolist())
         matrices = [archive.array(name, np.float32, (None, None, None), "float32 (n, c, c)") for name in LAYERS]
+        means = archive.array(_MEANS, np.float32, (None, None), "float32 (n, c)") if with_means else None
     if own_width != width:
         raise GramsRejected(f"{path}: another VGG: its width is {own_width}, here it is {width}")
     if sha256 is not None and sha != sha256:
         raise GramsRejected(
             f"{path}: another VGG: its weights are {weights!r}, {sha[:12]}…, here they are {sha256[:12]}…"
         )
-    grams = Grams(matrices, positions, label, width, weights, sha)
+    grams = Grams(matrices, positions, label, width, weights, sha, means)
     _check_values(path, grams)
     return grams
 
@@ -99,6 +107,18 @@ def _check_values(path: Path, grams: Grams) -> None:
         reason = _not_gram(matrix)
         if reason:
             raise GramsRejected(f"{path}: {name} {reason}")
+    if grams.means is not None:
+        _check_means(path, grams, grams.means)
+
+
+def _check_means(path: Path, grams: Grams, means: np.ndarray) -> None:
+    """That these can be means of the activations whose squares the Gram matrices have."""
+    squares = np.diagonal(grams.matrices[_OF_MEANS], axis1=1, axis2=2) / grams.positions[_OF_MEANS]
+    if means.dtype != np.float32 or means.shape != squares.shape:
+        raise GramsRejected(f"{path}: {_MEANS} is {means.dtype} {means.shape}, expected float32 {squares.shape}")
+    largest = np.sqrt(squares) + _TOLERANCE * np.sqrt(squares.max(axis=1, keepdims=True))
+    if not (np.isfinite(means) & (means >= 0) & (means <= largest)).all():
+        raise GramsRejected(f"{path}: {_MEANS} is negative or larger than its Gram matrices allow")
 
 
 def _not_gram(matrix: np.ndarray) -> str:

@@ -10,6 +10,7 @@ MIN_SIDE = 16  # of an image: smaller ones do not reach the last of LAYERS
 INITS = ("noise", "content")
 OPTIMIZERS = ("adam", "lbfgs")
 CONTENTS = ("mean", "sum")
+TRANSFERS = ("optimise", "adain", "whiten")  # `style_transfer`, and in one pass `style_moments`
 
 
 @dataclasses.dataclass(frozen=True)

@@ -122,29 +122,44 @@ def optimiser(encoder: tf.keras.Model, settings: StyleSettings) -> Callable[...,
 
     @tf.function(reduce_retracing=True)  # the last batch of many is smaller
     def run(start: tf.Tensor, contents: tf.Tensor, wanted: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        target = taps(contents)[-1]
-        divisor = tf.cast(tf.size(target[0]), tf.float32) if settings.content == "mean" else 1.0
-
-        def judge(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            *levels, deep = taps(x)
-            return content_loss(deep, target), style_loss(levels, wanted)
-
-        @tf.function(experimental_attributes={"_noinline": True})  # it is in several places: once is enough
-        def objective(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                content, style = judge(x)
-                loss = settings.content_weight / divisor * content + settings.style_weight * style
-            return loss, tape.gradient(loss, x)
-
-        if settings.optimizer == "adam":
-            x = _adam(objective, start, settings)
-        else:
-            x = box_lbfgs.minimise(objective, start, settings.steps)
+        judge, loss = losses_of(taps, contents, wanted, settings)
+        objective = tf.function(loss, experimental_attributes={"_noinline": True})  # in several places: once is enough
+        x = minimise(objective, start, settings)
         before, after = judge(start), judge(x)
         return x, tf.stack([before[0], after[0], before[1], after[1]])
 
     return run
+
+
+Judge = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+
+
+def losses_of(
+    taps: tf.keras.Model, contents: tf.Tensor, wanted: Sequence[tf.Tensor], settings: StyleSettings
+) -> tuple[Judge, Judge]:
+    """Of images: content and style loss (k,); what is minimised (k,) and its gradient."""
+    target = taps(contents)[-1]
+    divisor = tf.cast(tf.size(target[0]), tf.float32) if settings.content == "mean" else 1.0
+
+    def judge(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        *levels, deep = taps(x)
+        return content_loss(deep, target), style_loss(levels, wanted)
+
+    def loss_and_gradient(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            content, style = judge(x)
+            loss = settings.content_weight / divisor * content + settings.style_weight * style
+        return loss, tape.gradient(loss, x)
+
+    return judge, loss_and_gradient
+
+
+def minimise(objective: box_lbfgs.Objective, start: tf.Tensor, settings: StyleSettings) -> tf.Tensor:
+    """The images after the steps of the settings' optimiser."""
+    if settings.optimizer == "adam":
+        return _adam(objective, start, settings)
+    return box_lbfgs.minimise(objective, start, settings.steps)
 
 
 def content_loss(features: tf.Tensor, target: tf.Tensor) -> tf.Tensor:

@@ -151,3 +151,25 @@ def test_chosen_weights_reach_style_transfer():
     assert (settings.style_weight, settings.content_weight, settings.learning_rate) == (3, 0.5, 0.1)
     usual = styler_of().settings
     assert (usual.style_weight, usual.content_weight, usual.learning_rate) == (10, 1, 0.005)
+
+
+def test_in_one_pass_means_are_sent_and_another_network_is_refused(federation, pool, tmp_path):
+    """Without the published files, or with a VGG that they were not trained for, nothing is made."""
+    styler = styler_of("--transfer", "adain", "--adain-weights", str(tmp_path))
+    rows = images_of(federation, "client1", pool.classes[0])
+    styler.measure(tmp_path / "means.npz", rows, pool.classes[0], 1, 0)
+    grams = styler.load(tmp_path / "means.npz")
+    assert grams.means.shape == (1, grams.matrices[3].shape[-1]) and "adain" in styler.described()
+    with pytest.raises(UserError, match=r"--adain-weights: .*adain_encoder_relu4_1\.npz: no such file"):
+        styler.make(list(rows.path[:1]), grams, "")
+    plain = styler_of()
+    plain.measure(tmp_path / "plain.npz", rows, pool.classes[0], 1, 0)
+    with pytest.raises(UserError, match="no means beside its Gram matrices, which --transfer adain needs"):
+        styler.load(tmp_path / "plain.npz")
+
+
+def test_the_sheet_shows_every_class(made):
+    from tffapps.fnst.figures import _of_every_class
+
+    picked = _of_every_class(made[0].table)
+    assert {row.label for row in picked} == set(made[0].table.label)

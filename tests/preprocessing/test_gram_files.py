@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import zipfile
 
@@ -59,6 +60,22 @@ def test_there_and_back(path):
     assert len(found) == COUNT
     for one, other in zip(found.matrices, sent.matrices):
         np.testing.assert_array_equal(one, other)
+
+
+def test_means_travel_where_they_are_sent(tmp_path):
+    sent = made()
+    means = np.sqrt(np.diagonal(sent.matrices[3], axis1=1, axis2=2) / 5 / 2).astype(np.float32)
+    file = tmp_path / "m.npz"
+    save(file, dataclasses.replace(sent, means=means))
+    np.testing.assert_array_equal(load(file, WIDTH).means, means)
+    for wrong, line in (
+        (means * 2, "mean4_1 is negative or larger than its Gram matrices allow"),
+        (-means, "mean4_1 is negative"),
+        (means * np.nan, "mean4_1 is negative"),
+        (means[:, :-1], "mean4_1 is float32 (3, 15), expected float32 (3, 16)"),
+    ):
+        rewrite(file, mean4_1=wrong)
+        refused(file, line)
 
 
 def test_a_channel_that_is_never_active(path):

@@ -17,7 +17,7 @@ import re
 from typing import Any
 
 from models.names import HEADS
-from preprocessing.style_settings import INITS, OPTIMIZERS
+from preprocessing.style_settings import CONTENTS, INITS, OPTIMIZERS, TRANSFERS
 from tffapps import (
     DEMO_NETWORK,
     LAST,
@@ -37,6 +37,7 @@ from tffapps import (
     setting,
 )
 from tffapps.privacy.stages import of_flag
+from tffapps.settings import CHANGED
 
 AUGMENTED = ("fnst", "repeated")
 METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
@@ -112,6 +113,11 @@ class GramSettings:
     )
     vgg_width: int = setting(VGG_WIDTH, "filters of its first block; 64 is VGG-19", least=4)
     style_size: int = setting(224, "pixels on a side of the images made", least=16)
+    transfer: str = setting(
+        "optimise",
+        "how images get a style: optimise (paper); adain, whiten: in one pass, and means are sent beside Gram matrices",
+        choices=TRANSFERS, in_key=CHANGED,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +130,18 @@ class TransferSettings:
     style_learning_rate: float = setting(0.0, "of Adam; 0: 0.02 from noise, 0.005 from the content", least=0)
     style_weight: float = setting(0.0, "β; 0: 0.01 (paper), with random VGG weights 10", least=0)
     content_weight: float = setting(0.0, "α; 0: 1000 (paper), with random VGG weights 1", least=0)
+    content_loss: str = setting(
+        "mean", "what α weighs: mean, or sum (Eq. 2 as printed)", choices=CONTENTS, in_key=CHANGED
+    )
+    style_strength: float = setting(
+        1.0, "of adain and whiten: 0 is the image as their decoder sees it", least=0, most=1, in_key=CHANGED
+    )
+    adain_weights: str = setting(  # their hash is in the key of the images made
+        "",
+        "folder of adain_encoder_relu4_1 and adain_decoder; Keras's cache unless given",
+        metavar="FOLDER",
+        in_key=False,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

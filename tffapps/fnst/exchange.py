@@ -60,6 +60,7 @@ class Exchange:
     def _folder(self, federation: Pool, augmentation: Augmentation, seed: int) -> pathlib.Path:
         styler = self.placement.styler
         chosen = [styler.grams.style_images, styler.grams.style_size, styler.sha256, augmentation.name, seed]
+        chosen += ["means"] if styler.in_one_pass else []
         return cache_folder() / "grams" / key_of({"layout": 2, "chosen": chosen, "images": federation.key})
 
 

@@ -104,8 +104,7 @@ def styled(
       augmentation: of which settings.
       seed: with which style images were chosen.
     """
-    groups = [rows for _, rows in made.table.groupby(["client", "label"], sort=False)][:_ROWS]
-    picked = [rows.iloc[number * (len(rows) - 1) // max(_ROWS - 1, 1)] for number, rows in enumerate(groups)]
+    picked = _of_every_class(made.table)
     with Canvas(path, len(picked), 3, width=1.5, height=1.55, title=federation.name) as canvas:
         for (left, middle, right), row in zip(canvas.axes, picked):
             styles = styler.style_images(images_of(federation, row.sender, row.label), augmentation.styles, seed)
@@ -116,6 +115,18 @@ def styled(
             left.set_ylabel(row.label, fontsize=8)
         for axes, text in zip(canvas.axes[0], ("content: ", "style: ", "")):
             axes.set_title(text + axes.get_title(), fontsize=8)
+
+
+def _of_every_class(table: pd.DataFrame) -> list[pd.Series]:
+    """A row for each of some clients and classes: every class first, then further clients."""
+    keys = table[["client", "label"]].drop_duplicates()
+    turns = keys.assign(turn=keys.groupby("label").cumcount()).sort_values(["turn", "label"])
+    shown = turns[: max(_ROWS, table.label.nunique())]
+    picked = []
+    for number, (client, label) in enumerate(zip(shown.client, shown.label)):
+        rows = table[(table.client == client) & (table.label == label)]
+        picked.append(rows.iloc[number * (len(rows) - 1) // max(len(shown) - 1, 1)])
+    return picked
 
 
 def _attack(path: pathlib.Path, attacked: Attacked, title: str) -> None:

@@ -82,8 +82,13 @@ def files_in(message: Message, count: int, sender: str) -> list[bytes]:
     return contents
 
 
-def check_weights(grams: GramSettings) -> None:
+def check_weights(grams: GramSettings, transfer: TransferSettings | None = None) -> None:
     """That these weights can be had at every site, and are not any file that somebody names."""
+    if transfer is not None and transfer.adain_weights:
+        raise UserError(
+            f"--adain-weights {transfer.adain_weights}: that folder is not at the sites; across sites leave it out, "
+            "and each site has the files in Keras's cache"
+        )
     if grams.vgg_weights not in ("random", "imagenet"):
         raise UserError(
             f"--vgg-weights {grams.vgg_weights}: that file is not at the sites; across sites give random or imagenet"
@@ -97,7 +102,7 @@ def _flags(request: Message, *owners: type) -> Flags:
     if not isinstance(given, dict) or set(given) != set(known):
         raise UserError(f"a request without the flags {', '.join(known)}")
     flags = Flags({name: check(each, given[name]) for name, each in known.items()}, profile="")
-    check_weights(flags[GramSettings])
+    check_weights(flags[GramSettings], flags[TransferSettings] if TransferSettings in owners else None)
     return flags
 
 

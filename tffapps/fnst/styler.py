@@ -6,6 +6,7 @@ of a class it has few images of     such files of others, checked ── with it
 """
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 from collections.abc import Sequence
@@ -14,9 +15,10 @@ import cv2
 import numpy as np
 import pandas as pd
 
-from models import vgg
+from models import adain_published, vgg
+from models.weight_sources import cache_folder as keras_cache
 from models.weights import WeightsError
-from preprocessing import gram, gram_files, style_transfer
+from preprocessing import gram, gram_files, style_moments, style_transfer
 from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
 from tffapps import UserError, cache_folder
 from tffapps.data import made
@@ -45,19 +47,40 @@ class Styler:
         }  # fmt: skip
         chosen = {name: value for name, value in given.items() if value}
         self.settings: StyleSettings = settings_for(
-            used.kind, init=transfer.init, optimizer=transfer.style_optimizer, steps=transfer.style_steps, **chosen
-        )
+            used.kind, init=transfer.init, optimizer=transfer.style_optimizer, steps=transfer.style_steps,
+            content=transfer.content_loss, **chosen,
+        )  # fmt: skip
+
+    @property
+    def in_one_pass(self) -> bool:
+        """Whether images are made by a decoder instead of an optimiser."""
+        return self.grams.transfer != "optimise"
+
+    @functools.cached_property
+    def pair(self) -> adain_published.Pair:
+        """The networks that make images in one pass. A file that is missing or another VGG is found here."""
+        folder = pathlib.Path(self.transfer.adain_weights or keras_cache())
+        try:
+            pair = adain_published.load_folder(folder)
+            style_moments.channel_scales(pair.encoder, self.encoder)
+        except WeightsError as error:
+            raise UserError(f"--adain-weights: {error}") from error
+        except ValueError as error:
+            raise UserError(f"--transfer {self.grams.transfer}: {error}; give --vgg-weights imagenet") from None
+        return pair
 
     def described(self) -> str:
-        """How tables call the VGG."""
-        return f"{self.weights}, width {self.grams.vgg_width}"
+        """How tables call the VGG, and what makes images unless that is an optimiser."""
+        how = f", {self.grams.transfer}" if self.in_one_pass else ""
+        return f"{self.weights}, width {self.grams.vgg_width}{how}"
 
     def measure(self, file: pathlib.Path, rows: pd.DataFrame, label: str, styles: int, seed: int) -> None:
         """Writes the Gram matrices of this many style images of a class, of which `rows` are all there are."""
         images = self.style_images(rows, styles, seed)
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            gram_files.save(file, gram.measure(self.encoder, images, label, self.weights))
+            means = style_moments.means(self.encoder, images) if self.in_one_pass else None
+            gram_files.save(file, gram.measure(self.encoder, images, label, self.weights, means))
         except gram_files.GramsRejected as rejected:
             raise UserError(str(rejected)) from None
 
@@ -69,33 +92,57 @@ class Styler:
     def load(self, file: pathlib.Path) -> gram_files.Grams:
         """A file that was received, checked."""
         try:
-            return gram_files.load(file, self.grams.vgg_width, self.sha256)
+            grams = gram_files.load(file, self.grams.vgg_width, self.sha256)
         except gram_files.GramsRejected as rejected:
             raise UserError(str(rejected)) from None
+        if self.in_one_pass and grams.means is None:
+            raise UserError(f"{file}: no means beside its Gram matrices, which --transfer {self.grams.transfer} needs")
+        return grams
 
     def make(self, contents: Sequence[str], grams: gram_files.Grams, title: str) -> list[str]:
         """The paths of each of these images in each of the styles, in the order of `style_transfer.all_pairs`."""
         pairs = style_transfer.all_pairs(len(contents), len(grams))
+        arrays = [*grams.matrices, *([grams.means] if self.in_one_pass and grams.means is not None else [])]
         digests = [
-            hashlib.sha256(b"".join(level[style].tobytes() for level in grams.matrices)).hexdigest()
+            hashlib.sha256(b"".join(array[style].tobytes() for array in arrays)).hexdigest()
             for style in range(len(grams))
         ]
 
         def transfer(images: np.ndarray, rows: Sequence[int]) -> np.ndarray:
             small = np.stack([resized(image, self.grams.style_size) for image in images])
-            numbered = np.column_stack([np.arange(len(small)), pairs[list(rows), 1]])
-            return style_transfer.transfer(
-                self.encoder, small, grams.matrices, numbered, self.settings, grams.positions
-            )[0]  # fmt: skip
+            return self._styled(small, grams, np.column_stack([np.arange(len(small)), pairs[list(rows), 1]]))
 
         settings = {
             "made": "fnst", "version": 1, "vgg": self.sha256, "size": self.grams.style_size,
-            "positions": list(grams.positions), **dataclasses.asdict(self.settings),
+            "positions": list(grams.positions), **self._how(),
         }  # fmt: skip
         return made.made_paths(
             [contents[content] for content in pairs[:, 0]], [digests[style] for style in pairs[:, 1]], transfer,
             settings, cache_folder() / "styled", title,
         )  # fmt: skip
+
+    def _styled(self, images: np.ndarray, grams: gram_files.Grams, pairs: np.ndarray) -> np.ndarray:
+        """uint8 images, one for each of `pairs`: rows of `images` and of `grams`."""
+        if not self.in_one_pass:
+            return style_transfer.transfer(
+                self.encoder, images, grams.matrices, pairs, self.settings, grams.positions
+            )[0]  # fmt: skip
+        assert grams.means is not None
+        level = style_moments.LEVEL
+        styles = style_moments.moments(
+            self.pair, self.encoder, grams.matrices[level], grams.means, grams.positions[level]
+        )
+        return style_moments.transfer(
+            self.pair, images, styles, pairs, self.grams.transfer, self.transfer.style_strength
+        )  # fmt: skip
+
+    def _how(self) -> dict[str, object]:
+        """All that the making depends on, beside the images, the styles and the VGG."""
+        if not self.in_one_pass:
+            return dataclasses.asdict(self.settings)
+        return {
+            "transfer": self.grams.transfer, "strength": self.transfer.style_strength, "pair": self.pair.sha256,
+        }  # fmt: skip
 
     def read(self, paths: Sequence[str] | pd.Series) -> np.ndarray:
         """uint8 (n, size, size, 3)"""

@@ -75,6 +75,8 @@ def run(flags: Flags) -> None:
     attacks = flags[AttackSettings].attack
     # First: a missing file of weights is not found out last.
     styler = Styler(flags[GramSettings], flags[TransferSettings]) if attacks or "fnst" in common.methods else None
+    if styler and styler.in_one_pass and "fnst" in common.methods and not common.across_sites:
+        styler.pair  # noqa: B018 (opened, for the same reason)
     with open_engine(common.engine, common.certificates(), common.devices) as engine:
         pool = local or data.of_sites(engine.sites)
         pool.announce(folder)
@@ -105,7 +107,7 @@ def run(flags: Flags) -> None:
 
 def _for_sites(flags: Flags) -> Flags:
     """The flags without what needs images here."""
-    jobs.check_weights(flags[GramSettings])
+    jobs.check_weights(flags[GramSettings], flags[TransferSettings])
     if flags[AttackSettings].attack:
         print("the attack is left out: it looks at images, and these are at the sites", file=sys.stderr)
     return flags.replaced(attack=False)
