@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -100,6 +101,32 @@ def test_every_method_was_run(compared):
     assert set(pd.read_csv(compared / "claims.csv").baseline) == {"fedavg", "local", "fedprox", "fedproto", "fpl"}
     sent = table.set_index("method").bytes_per_client
     assert sent["local"] == 0 < sent["fedproto"] < 0.05 * sent["fedavg"] < sent["fedstyle"]
+
+
+def test_rivals_that_begin_with_the_public_pictures(place):
+    """Tuned and chosen on validation pictures; FedAvg's layer is trained anew after the round that validation chose."""
+    methods = "local,fedavg,fedavg_ccvr,neighbours,prototypes"
+    with working_in(place):
+        call(
+            *BRIEF, "--methods", methods, "--splits", "3", "--only-splits", "r0f0", "--select", "validation",
+            "--patience", "1", "--start-from", "public", "--tune", "learning_rate=0.01,0.05", "--results", "rivals",
+        )  # fmt: skip
+    folder = place / "rivals" / "fedstyle"
+    table = pd.read_csv(folder / "comparison.csv").set_index("method")
+    assert table.start.fillna("").to_dict() == {
+        "local": "", "fedavg": "public", "fedavg_ccvr": "public", "neighbours": "", "prototypes": "",
+    }  # fmt: skip
+    assert table.tuned.dropna().str.contains("learning_rate=").all() and table.tuned.notna().sum() == 3
+    assert (table.chosen == "lowest validation loss").all()
+    assert (table.rounds == 0).to_dict() == {name: name in ("neighbours", "prototypes") for name in table.index}
+    tuning = pd.read_csv(folder / "tuning.csv")
+    assert tuning.groupby("method").size().to_dict() == {"local": 2, "fedavg from public": 2}
+    claims = pd.read_csv(folder / "by_split.csv").set_index("method")
+    runs = {path.name: json.loads((path / "settings.json").read_text()) for path in folder.glob("runs/*-seed0-*")}
+    (anew,) = [about for name, about in runs.items() if "fedavg_ccvr" in name]
+    assert anew["key"]["rounds"] == claims.loc["fedavg", "round"]
+    starts = {about["key"]["initial"].get("start") for name, about in runs.items() if "public" in name}
+    assert len(starts) == 1 and None not in starts  # of tuning runs too
 
 
 def test_every_table_and_figure_is_there(studied):
@@ -300,6 +327,7 @@ def test_a_wrong_query_is_one_line(arguments, complaint, compared, here, tmp_pat
         (["--min-clients", "3"], "--min-clients 3: there are only 2 clients"),
         (["--data", "missing"], "missing: no such folder"),
         (["--aggregator", "dp", "--methods", "fpl"], "does not cover what fpl gathers"),
+        (["--train-from", "head", "--methods", "fedavg,fedstyle"], "--methods fedstyle: its own loss is of embeddings"),
     ],
 )
 def test_a_mistake_is_one_line(arguments, complaint, compared, here, capsys):
@@ -308,6 +336,22 @@ def test_a_mistake_is_one_line(arguments, complaint, compared, here, capsys):
     (line,) = (line for line in errors.splitlines() if "error:" in line)
     assert complaint in line and "Traceback" not in errors
     assert not (here / "mistakes" / "fedstyle" / "comparison.csv").exists()
+
+
+def test_the_papers_loss_weights():
+    from tffapps.federated.fedstyle import FedStyle
+    from tffapps.fedstyle.trials import with_weights
+
+    def weights(*arguments):
+        method = with_weights(cli.parse(APP, ["--profile", "small", *arguments]))[FedStyle]
+        return (
+            method.style_ce, method.style_contrast, method.style_mse, method.style_server_ce,
+            method.style_server_contrast,
+        )  # fmt: skip
+
+    assert weights("--style-ce", "3") == (3, 0.05, 2, 1, 0.005)
+    assert weights("--loss-weights", "artiststyle") == (10, 0.05, 20, 10, 0.005)
+    assert weights("--loss-weights", "conllustration") == (40, 0.5, 20, 10, 0.005)
 
 
 def test_an_artist_with_one_picture_a_grey_one_and_a_broken_one(compared, here, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """How models are judged, on two-dimensional pictures whose embeddings are known."""
 
+import dataclasses
 import math
 import types
 
@@ -51,9 +52,9 @@ def inputs():
     return Inputs()
 
 
-def pictures(inputs, model):
+def pictures(inputs, model, rows=TABLE):
     feed = Feed(inputs, Pool("x", TABLE, ARTISTS, "key"), batch=3)
-    return TestImages(types.SimpleNamespace(sites={}), model, inputs.spec, TABLE, feed.once)
+    return TestImages(types.SimpleNamespace(sites={}), model, inputs.spec, rows, feed.once)
 
 
 @pytest.fixture
@@ -92,6 +93,18 @@ def test_prototypes_and_every_clients_own_model(of_prototypes, inputs):
     assert of_prototypes.evaluate(after(kept=models))["accuracy"] == pytest.approx(5 / 8)
     without = PROTOTYPES._replace(there=np.array([1, 0, 1], np.float32))
     assert of_prototypes.evaluate(after(kept=models[:1], prototypes=without))["accuracy"] == pytest.approx(2 / 4)
+
+
+def test_models_that_do_not_leave_their_sites_judge_the_pictures_there(of_prototypes, inputs, monkeypatch):
+    """The first client's two by its own model, as above; the others, both wrong, by the second's."""
+    encoder = embedding_of(inputs.model)
+    own = {name: pictures(inputs, encoder, TABLE[TABLE.client == name]) for name in ("a", "b")} | {"c": None}
+    evaluator = dataclasses.replace(of_prototypes, own=own)
+    models = [inputs.weights(scale) for scale in SCALES]
+    assert evaluator.evaluate(after(kept=models))["accuracy"] == pytest.approx(2 / 4)
+    assert evaluator.evaluate(after(models[0], kept=models[:1]))["accuracy"] == pytest.approx(3 / 4)  # b: as it began
+    monkeypatch.setattr(identities, "_images", lambda rows: list(rows.path))
+    assert evaluator.predicted(after(kept=models)).judge.tolist() == [""] * 4
 
 
 def test_every_client_is_a_judge_and_certain(of_prototypes, inputs, tmp_path, monkeypatch):

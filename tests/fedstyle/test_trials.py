@@ -15,10 +15,10 @@ from tffapps.data.artists import SERVER
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
 from tffapps.federated.aggregation import Aggregation
-from tffapps.fedstyle import APP, cases, data
+from tffapps.fedstyle import APP, RIVALS, cases, data, rivals
 from tffapps.fedstyle.placement import Here
 from tffapps.fedstyle.roles import CENTRALISED, ROLES
-from tffapps.fedstyle.trials import Trials
+from tffapps.fedstyle.trials import Trials, _patience, with_weights
 from tffapps.settings import settings_of
 from tffapps.study import Study
 
@@ -80,9 +80,39 @@ def test_a_setting_of_one_method_moves_no_run_of_another(trials, trials_of):
 
     assert moved("--style-mse", "3") == {"fedstyle"}
     assert moved("--public-epochs", "2") == {"local", "fedstyle"}
-    assert moved("--epochs", "2") == {*ROLES} - {"local"}
+    assert moved("--epochs", "2") == {*ROLES} - {"local", *RIVALS}
     assert moved("--last-rounds", "1") == moved("--results", "elsewhere") == set()
-    assert moved("--batch", "4") == {*ROLES}
+    assert moved("--batch", "4") == {*ROLES} - {*RIVALS}
+
+
+def test_fedavg_with_public_pictures_is_fedstyle_without_styles(trials_of):
+    found = trials_of("--methods", "fedstyle,fedavg_public", "--studies", "none")
+    whole, control = (trial.method for trial in found.values())
+    assert {name for name, value in dataclasses.asdict(control).items() if value != getattr(whole, name)} == {
+        "style_contrast", "style_mse", "style_server_contrast",
+    }  # fmt: skip
+    assert control.style_server_ce == whole.style_server_ce > 0 and not control.learns_embeddings
+
+
+def test_a_run_ends_when_validation_has_not_fallen_for_so_long():
+    rounds = pd.DataFrame({"val_loss": [3.0, 1.0, np.nan, 2.0], "loss": [4.0, 3.0, 2.0, 1.0]})
+    assert _patience(2)(rounds) and not _patience(3)(rounds)
+    assert not _patience(2)(rounds.drop(columns="val_loss"))  # settings are tuned on what is in the place of tests
+    with pytest.raises(UserError, match=r"--patience: .* --select validation"):
+        with_weights(cli.parse(APP, ["--profile", "smoke", "--patience", "2"]))
+    with pytest.raises(UserError, match="--start-from elsewhere: choose"):
+        with_weights(cli.parse(APP, ["--profile", "smoke", "--start-from", "elsewhere"]))
+
+
+def test_votes_of_the_nearest_pictures():
+    similar = np.array([[0.9, 0.8, 0.7, 0.1], [0.1, 0.2, 0.3, 0.9]])
+    labels = np.array([0, 1, 1, 0])
+    assert rivals.votes(similar, labels, 2, 1).argmax(axis=1).tolist() == [0, 0]
+    assert rivals.votes(similar, labels, 2, 3).argmax(axis=1).tolist() == [1, 1]
+    assert rivals.votes(similar, labels, 2, 2).argmax(axis=1).tolist() == [0, 0]  # one each: the nearest decides
+    np.testing.assert_allclose(rivals.votes(similar, labels, 2, 3).sum(axis=1), 1)
+    crossed = rivals.cosines(np.array([[1.0, 0.0]]), np.array([[3.0, 0.0], [-1.0, 0.0]]), np.zeros(2))
+    np.testing.assert_allclose(crossed, [[1.0, -1.0]])
 
 
 def test_nearly_equal_alphas_are_other_runs(trials_of):

@@ -31,7 +31,7 @@ from preprocessing.suffixes import SUFFIXES
 from tffapps.data import manifest, partition
 from tffapps.errors import UserError
 
-SPLITS = ("train", "test", "public")
+SPLITS = ("train", "val", "test", "public")
 KINDS = ("single", "even", "dirichlet", "sorted")
 TEST, PUBLIC = 0.2, 0.1  # shares: of an artist's pictures, and of those that are not for testing
 SERVER = "server"

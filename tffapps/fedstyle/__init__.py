@@ -6,6 +6,11 @@
   fedproto   prototypes instead of weights; every client has a model of its own
   fpl        FedAvg, drawn to clustered prototypes
   fedstyle   styles beside weights, and a server that trains on the public pictures
+On request, fair rivals of it:
+  fedavg_public   FedAvg, and its server trains on the public pictures as FedStyle's does: no styles
+  fedavg_ccvr     FedAvg, its classifying layer trained anew at the end (CCVR)
+  neighbours      the nearest pictures in the frozen part of the network: nothing is trained
+  prototypes      the nearest mean of an artist's pictures there
 `python -m tffapps.fedstyle query PICTURE…` asks the model that fedstyle has trained.
 
 Pictures are divided by artist, but where a manifest says whose they are (clients `server` and others), and where the
@@ -16,12 +21,28 @@ import dataclasses
 from typing import Any
 
 from models.names import HEADS
-from tffapps import DEMO_NETWORK, MODEL, MODEL_HELP, Aggregation, App, Common, CutSettings, Flags, setting
+from tffapps import (
+    DEMO_NETWORK,
+    LAST,
+    MODEL,
+    MODEL_HELP,
+    VALIDATION,
+    Aggregation,
+    App,
+    Common,
+    CutSettings,
+    Flags,
+    setting,
+)
 from tffapps.federated.fedprox import FedProx
 from tffapps.federated.methods import EMBEDDING_METHODS
+from tffapps.settings import CHANGED
 
 METHODS = ("local", "fedavg", "fedprox", "fedproto", "fpl", "fedstyle")
+UNTRAINED = ("neighbours", "prototypes")
+RIVALS = ("fedavg_public", "fedavg_ccvr", *UNTRAINED)  # on request
 STUDIES = ("scalability", "ablation", "heterogeneity", "cloaking")
+WEIGHTS, FROM_PUBLIC = "weights", "public"  # --start-from
 COMPARISON = "comparison"  # how the runs beside all studies are called
 METRICS = ("accuracy", "macro_f1")
 
@@ -40,6 +61,12 @@ class FedStyleSettings:
     rounds: int = setting(100, "rounds (paper)", least=1)
     batch: int = setting(32, "pictures a batch (paper)", least=1)
     last_rounds: int = setting(10, "scores are means over this many last rounds (paper)", least=1, in_key=False)
+    patience: int = setting(
+        0,
+        "a run ends after so many rounds without a lower validation loss; 0: never (with --select validation)",
+        least=0,
+        in_key=CHANGED,
+    )
     artists: int = setting(18, "the first so many artists take part (paper); 0: all", least=0, in_key=False)
 
 
@@ -58,10 +85,28 @@ class FedStylePublicSettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class FedStyleStartSettings:
+    """Where the runs of the comparison begin: a label of theirs, and in their key with the weights themselves."""
+
+    start_from: tuple[str, ...] = setting(
+        (WEIGHTS,),
+        "weights: as --weights says; public: what local has learnt from the public pictures, for every method",
+        metavar="weights,public",
+        in_key=False,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class FedStyleStudySettings:
     """What is looked at beside the comparison: labels of runs, and how pictures are dealt out in them."""
 
     studies: tuple[str, ...] = setting(STUDIES, f"which of {', '.join(STUDIES)}; none", metavar="A,B", in_key=False)
+    loss_weights: str = setting(
+        "flags",
+        "the paper's weights of all five losses for one of its sets, or those of the flags --style-…",
+        choices=("flags", "artiststyle", "conllustration"),
+        in_key=False,
+    )
     study_seeds: int = setting(0, "so many of the seeds in studies; 0: all", least=0, in_key=False)
     scalability: tuple[int, ...] = setting(
         (20, 22, 24, 26), "numbers of artists (paper)", metavar="20,22", least=2, in_key=False
@@ -181,6 +226,7 @@ APP = App(
         CutSettings,
         FedStyleClientSettings,
         FedStylePublicSettings,
+        FedStyleStartSettings,
         FedStyleStudySettings,
         FedStyleCloakSettings,
         FedStyleStandinSettings,
@@ -189,10 +235,16 @@ APP = App(
         *EMBEDDING_METHODS.values(),
     ),
     profiles=PROFILES,
-    methods=METHODS,
-    narrowed=(("study", "studies"),),
-    commands=("query",),
-    not_across_sites={},
+    methods=(*METHODS, *RIVALS),
+    on_request=RIVALS,
+    selects=(LAST, VALIDATION),
+    tunes=True,
+    narrowed=(("study", "studies"), ("start", "start_from")),
+    commands=("query", "enrol", "withdraw", "retrieval", "serve"),
+    not_across_sites={
+        **dict.fromkeys(UNTRAINED, "what the frozen part makes of pictures stays at their sites"),
+        "fedavg_ccvr": "the number of its rounds is that of a fedavg which validation has chosen",
+    },
     server_has_data=True,
     networks=_networks,
     divides=True,

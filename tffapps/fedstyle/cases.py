@@ -5,17 +5,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tffapps import Common
-from tffapps.fedstyle import COMPARISON, STUDIES, FedStyleCloakSettings, FedStyleSettings, FedStyleStudySettings, data
+from tffapps.fedstyle import (
+    COMPARISON,
+    STUDIES,
+    UNTRAINED,
+    WEIGHTS,
+    FedStyleCloakSettings,
+    FedStyleSettings,
+    FedStyleStartSettings,
+    FedStyleStudySettings,
+    data,
+)
 from tffapps.fedstyle.data import Federation
 from tffapps.fedstyle.placement import Placement
-from tffapps.fedstyle.roles import CENTRALISED
+from tffapps.fedstyle.roles import CENTRALISED, STYLES
 
 # What is left out of FedStyle's losses; the last is FedAvg whose server trains on the public pictures.
 ABLATIONS = {
     "without L1": ("style_ce",),
     "without L2": ("style_contrast",),
     "without L3": ("style_mse",),
-    "without styles": ("style_contrast", "style_mse", "style_server_contrast"),
+    "without styles": STYLES,
 }
 
 
@@ -30,13 +40,24 @@ class Case:
     seed: int
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the method's settings
     prepared: tuple[Any, ...] = ()  # settings of what was made for it
+    start: str = WEIGHTS
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Of its start, where it is not the usual one."""
+        return {"start": self.start} if self.start != WEIGHTS else {}
 
 
 def comparison(placement: Placement) -> Iterator[Case]:
-    """Every method on every seed."""
+    """Every method on every seed, from every start; local is what others start from."""
+    starts = placement.flags[FedStyleStartSettings].start_from
     for seed in placement.flags[Common].seeds:
-        for method in placement.flags[Common].methods:
-            yield Case(COMPARISON, "", method, placement.federation, seed)
+        for place, start in enumerate(starts):
+            for method in placement.flags[Common].methods:
+                if method == "local" and not place:
+                    yield Case(COMPARISON, "", method, placement.federation, seed)
+                elif method not in ("local", *UNTRAINED):
+                    yield Case(COMPARISON, "", method, placement.federation, seed, start=start)
 
 
 def studies(placement: Placement) -> Iterator[Case]:

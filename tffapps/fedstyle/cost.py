@@ -7,6 +7,7 @@ from tffapps.fedstyle import (
     FedStyleCloakSettings,
     FedStylePublicSettings,
     FedStyleSettings,
+    FedStyleStartSettings,
     FedStyleStudySettings,
     data,
 )
@@ -20,10 +21,12 @@ def costs(flags: Flags, pool: Pool) -> list[Cost]:
     cloaks, seeds = flags[FedStyleCloakSettings], len(common.seeds) * common.split_count
     study_seeds = len(common.seeds[: studies.study_seeds or None]) * common.split_count
     federation = data.federation(pool, settings.artists).pool
-    runs = [(method, federation, seeds) for method in common.methods]
+    methods = [method for method in common.methods if method in ROLES]
+    starts = len(flags[FedStyleStartSettings].start_from)
+    runs = [(method, federation, seeds * (1 if method == "local" else starts)) for method in methods]
     if "scalability" in studies.studies:
         wider = [data.federation(pool, artists).pool for artists in studies.scalability]
-        runs += [(method, each, study_seeds) for each in wider for method in common.methods]
+        runs += [(method, each, study_seeds) for each in wider for method in methods]
     if "ablation" in studies.studies and "fedstyle" in common.methods:
         runs.append(("fedstyle", federation, study_seeds * len(ABLATIONS)))
     if "heterogeneity" in studies.studies:

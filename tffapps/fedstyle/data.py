@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pandas as pd
 
-from tffapps import STANDIN, Common, Flags, Pool, Split, UserError, data_folder
+from tffapps import STANDIN, VALIDATION, Common, Flags, Pool, Split, UserError, data_folder
 from tffapps.data import artists, layouts, made, manifest, painters, partition, splits, standin
 from tffapps.fedstyle import FedStyleSettings, FedStyleStandinSettings, FedStyleStudySettings
 
@@ -65,9 +65,10 @@ def divided(pool: Pool, common: Common) -> list[Split]:
 
     A manifest's public pictures stay so, but for near-duplicates of those that are tested, which nobody trains on.
     """
+    wanted = common.select == VALIDATION or bool(common.tune)
     if not common.splits:
-        return [Split("", pool)]
-    return [Split(each.name, _shared_out(each)) for each in splits.of(pool, common, val=False)]
+        return [Split("", splits.with_val(pool, common) if wanted else pool)]
+    return [Split(each.name, _shared_out(each)) for each in splits.of(pool, common, val=wanted)]
 
 
 def _shared_out(split: Split) -> Pool:

@@ -1,5 +1,16 @@
 """What the FedStyle paper reports, as shares: accuracy over the last 10 rounds, and accuracy and F1 of Table I."""
 
+# Section V-B: what --loss-weights stands for. Of Conllustration it gives λ1 and λ2; the others are Artiststyle's.
+LOSS_WEIGHTS = {
+    "artiststyle": {
+        "style_ce": 10.0, "style_contrast": 0.05, "style_mse": 20.0, "style_server_ce": 10.0,
+        "style_server_contrast": 0.005,
+    },
+    "conllustration": {
+        "style_ce": 40.0, "style_contrast": 0.5, "style_mse": 20.0, "style_server_ce": 10.0,
+        "style_server_contrast": 0.005,
+    },
+}  # fmt: skip
 ARTISTSTYLE = {  # Fig. 3 and its text, 18 artists
     "fedstyle": 0.7512,
     "fedprox": 0.7276,

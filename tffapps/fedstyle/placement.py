@@ -26,6 +26,9 @@ class Placement(Protocol):
     cloaks: Cloaks | None  # where cloaking is studied
     split: Split  # of the pool
 
+    def on(self, split: Split) -> Placement:
+        """The same on a split of the pool."""
+
 
 class Here:
     """Every picture can be read here."""
@@ -54,6 +57,9 @@ class AtSites:
         self.flags, notes = fitted(flags, len(pool.classes))
         self.pool = dataclasses.replace(pool, notes=(*pool.notes, *notes))
         self.federation, self.split = _checked(self.pool, self.flags), Split("", self.pool)
+
+    def on(self, split: Split) -> AtSites:
+        return self  # sites divide their pictures themselves
 
 
 def _checked(pool: Pool, flags: Flags) -> Federation:

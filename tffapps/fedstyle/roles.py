@@ -12,6 +12,7 @@ from tffapps.fedstyle import FedStyleClientSettings, FedStylePublicSettings
 
 CENTRALISED = "centralised"  # the cloaking study's method: all pictures are in one place
 PUBLIC = ("public",)  # the splits of one who has the public pictures alone
+STYLES = ("style_contrast", "style_mse", "style_server_contrast")  # FedStyle's own losses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,11 +22,17 @@ class Role:
     method: type[Method]
     alone: tuple[str, ...] = ()  # the server has these splits and trains alone; (): every client trains on its own
     server: bool = False  # whether the server trains as well, on the public pictures
+    without: tuple[str, ...] = ()  # losses that are left out
+    retrained: bool = False  # whether the classifying layer is trained anew at the end
 
     @property
     def by_embeddings(self) -> bool:
         """Whether data is `TrainingAndOnce`."""
         return self.method.name in EMBEDDING_METHODS
+
+    def method_of(self, flags: Flags, **changes: Any) -> Method:
+        dropped: dict[str, Any] = dict.fromkeys(self.without, 0.0)
+        return dataclasses.replace(flags[self.method], **dropped, **changes)
 
     def settings(self, flags: Flags) -> list[Any]:
         """Those that its runs depend on, beside those of every run."""
@@ -56,4 +63,6 @@ ROLES = {
     "fedproto": Role(EMBEDDING_METHODS["fedproto"]),
     "fpl": Role(EMBEDDING_METHODS["fpl"]),
     "fedstyle": Role(EMBEDDING_METHODS["fedstyle"], server=True),
+    "fedavg_public": Role(EMBEDDING_METHODS["fedstyle"], server=True, without=STYLES),
+    "fedavg_ccvr": Role(METHODS["fedavg"], retrained=True),
 }

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tffapps import Record, with_paper, write_table
+from tffapps import Record, split_tables, with_paper, write_table
 from tffapps.app import PAPER
 from tffapps.data import artists
 from tffapps.data.compare import is_own
@@ -22,6 +22,7 @@ from tffapps.fedstyle.asked import RANKINGS, Answers
 from tffapps.fedstyle.claims import CLAIMS
 from tffapps.fedstyle.data import Federation
 
+START = "start"  # a label of runs that do not begin as --weights says
 _TOP = 3  # artists that queries.csv names
 
 
@@ -29,12 +30,14 @@ def write_all(
     folder: pathlib.Path,
     federation: Federation,
     records: Sequence[Record],
+    untrained: Sequence[Entry],
     last: int,
     answers: Answers | None,
     what_ran: dict[str, str],
 ) -> None:
-    """`last`: rounds of the paper's mean; `answers`: of the model about every test picture, if it was asked."""
-    entries = [record.entry() for record in records]
+    """`untrained`: of rivals that train nothing; `last`: rounds of the paper's mean; `answers`: of the model about
+    every test picture, if it was asked."""
+    entries = [*(record.entry() for record in records), *untrained]
     scores = scores_of(entries, records, last)
     own = what_ran["profile"] == PAPER and is_own(federation.pool, "fedstyle")
     write_table(folder / "data.csv", artists.distribution(federation.pool.table), data=what_ran["data"])
@@ -58,7 +61,13 @@ def write_all(
 
 def scores_of(entries: Sequence[Entry], records: Sequence[Record], last: int) -> pd.DataFrame:
     """One row for each study, variant, method and number of artists."""
-    keys = ["study", "variant", "method", "artists"]
+    keys = [
+        "study",
+        "variant",
+        "method",
+        *([START] if any(START in entry.labels for entry in entries) else []),
+        "artists",
+    ]
     rows = [
         {
             **record.labels, "rounds": len(record.rounds),
@@ -71,7 +80,8 @@ def scores_of(entries: Sequence[Entry], records: Sequence[Record], last: int) ->
         ["rounds", "bytes_per_client", "last_rounds_accuracy"]
     ]
     table = evidence.table(entries, keys, (*METRICS, "top_3", "top_5", "mrr"), worst="accuracy")
-    return table.merge(means.mean().reset_index(), on=keys).astype({"rounds": int})
+    table = table.merge(means.mean().reset_index(), on=keys, how="left").fillna({"rounds": 0})
+    return split_tables.with_tuned(table.astype({"rounds": int}), records, keys)
 
 
 def comparison(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
