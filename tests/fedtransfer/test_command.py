@@ -19,13 +19,13 @@ from tests.contract import *  # noqa: F403
 from tests.evaluation import made
 from tests.faults.disk import attempt, small_disk
 from tests.faults.killing import killed
-from tffapps import cli
+from tffapps import cli, fedtransfer
 from tffapps.data import grains
 from tffapps.fedtransfer import APP, METHODS, GeneratorSettings
 from tffapps.settings import settings_of
 
 SMOKE = ["--profile", "smoke"]
-METRICS = [f"{name}{suffix}" for name in ("map", "mvi", "ari") for suffix in made.SUFFIXES]
+METRICS = [f"{name}{suffix}" for name in fedtransfer.METRICS for suffix in made.SUFFIXES]
 SCORES = ["method", "site", "precision", "test", *METRICS, *made.COUNTS, "round", "folds"]
 WHAT_RAN = ["data", "profile", "weights", "model"]
 TABLES = {
@@ -65,14 +65,20 @@ def test_every_table_is_there_and_says_what_ran(whole):
 
 def test_every_method_was_run_and_tested_on_every_set(whole):
     second, third = (pd.read_csv(whole / f"{name}.csv") for name in list(TABLES)[2:4])
+    for table in (second, third):
+        assert list(table.method[-6:]) == ["empty"] * 3 + ["watershed"] * 3 and table["round"][-6:].isna().all()
+        assert table.site[-6:].isna().all() and table.grown_map.notna().all()
+    second, third = second[:-6], third[:-6]
     assert {*second.method, *third.method} == set(METHODS)
     assert list(second.site[::3]) == ["austenite", "iron", "all data"] and set(third.site) == {"federation"}
     assert list(second.test) == ["austenite", "iron", "global"] * 3
     assert third.precision.fillna("").tolist() == [""] * 3 + ["float32"] * 3 + [""] * 3
     claims = pd.read_csv(whole / "claims.csv")
-    assert claims.baseline.str.partition(":")[0].tolist() == ["fedavg", "repeated", "best client alone"]
+    assert claims.baseline.str.partition(":")[0].tolist() == [
+        "fedavg", "repeated", "best client alone", "repeated", "watershed", "watershed",
+    ]  # fmt: skip
     ours = third[(third.method == "fedtransfer") & (third.test == "global")].iloc[0]
-    assert claims.method_score.tolist() == pytest.approx([ours["map"]] * 3)
+    assert claims.method_score[:5].tolist() == pytest.approx([ours["map"]] * 3 + [ours["grown_map"]] * 2)
 
 
 def test_a_round_is_chosen_by_its_validation_loss_and_clients_count_painted_images(whole):
@@ -194,6 +200,8 @@ def test_weights_of_a_file_and_folds(whole, here, tmp_path):
     assert set(table.weights) == {"file:unet.npz"} and set(table.folds) == {2} and table.ari_std.notna().all()
     first, second = (record(tmp_path / "fedtransfer", f"fedavg-fold{fold}-seed0")[0] for fold in (0, 1))
     assert first.validation_loss.iloc[0] != second.validation_loss.iloc[0]
+    claim = pd.read_csv(tmp_path / "fedtransfer" / "claims.csv").iloc[0]
+    assert claim.baseline == "watershed" and claim.seeds == "0 1"  # both folds, which are tested with the same tiles
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def scoring():
     def loss(labels, probabilities):
         return tf.reduce_mean(tf.cast(labels, tf.float32) * probabilities[..., 1], axis=[1, 2])
 
-    return ScoringHere(types.SimpleNamespace(model=model, in_order=in_order, loss=loss, spec=SPEC))
+    return ScoringHere(types.SimpleNamespace(model=model, in_order=in_order, loss=loss, spec=SPEC, chooses=False))
 
 
 def below(limit):
@@ -72,7 +72,7 @@ class Given:
         return {client: float(weights[0]) + number for number, client in enumerate(clients)}
 
     def grains(self, weights, tiles):
-        return {"a": np.full((1, 3), float(weights[0])), "b": np.full((3, 3), 0.0)}
+        return {"a": np.full((1, 6), float(weights[0])), "b": np.full((3, 6), 0.0)}
 
 
 def test_a_row_has_the_mean_of_the_clients_losses():

@@ -21,7 +21,14 @@ def record(method, site="federation", *, value, seed=0, precision="", fold=0, ro
         folder.mkdir()
         tiles = [f"{fold}-{number}" for number in range(2)]
         rows = pd.DataFrame({"image": tiles, "subject": tiles, "client": "iron", "judge": "", "part": "test"})
-        stored.write(folder, {"last": rows.assign(map=value, mvi=2 * value, ari=3 * value)})
+        stored.write(
+            folder,
+            {
+                "last": rows.assign(
+                    map=value, mvi=2 * value, ari=3 * value, grown_map=value, boundary_f1=value, intercept_off=value
+                )
+            },
+        )
     return Record(labels, rounds, pd.DataFrame(), {"round": 2}, folder, list)
 
 

@@ -42,7 +42,7 @@ def grains(boundary: np.ndarray) -> np.ndarray:
 def scores(truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """All METRICS of one predicted boundary mask."""
     table = _table(truth, predicted)
-    return {"map": _precision(table), "mvi": _variation(table), "ari": _rand(table)}
+    return {"map": precision(table), "mvi": _variation(table), "ari": _rand(table)}
 
 
 def mean_scores(truth: Iterable[np.ndarray], predicted: Iterable[np.ndarray]) -> dict[str, float]:
@@ -61,7 +61,7 @@ def mean_scores(truth: Iterable[np.ndarray], predicted: Iterable[np.ndarray]) ->
 
 def map_score(truth: np.ndarray, predicted: np.ndarray) -> float:
     """MAP of one image: 1 is perfect."""
-    return _precision(_table(truth, predicted))
+    return precision(_table(truth, predicted))
 
 
 def variation_of_information(truth: np.ndarray, predicted: np.ndarray) -> float:
@@ -84,19 +84,21 @@ def _table(truth: np.ndarray, predicted: np.ndarray) -> csr_matrix:
 def _hits(table: csr_matrix) -> tuple[np.ndarray, np.ndarray]:
     """Common pixels and pixels of either, for each true and predicted grain with an IoU of 0.5 or more.
 
-    These pairs are one to one as they are. A grain in two of them would consist of two grains of the other mask and
-    of nothing else, each exactly half of it; but two grains are never all there is of a connected piece, for between
-    them lies their boundary.
+    These pairs are one to one, but where a grain consists of two grains of the other mask and of nothing else, each
+    exactly half of it: of grown grains, which have no boundary between them. Then one of the two counts.
     """
     pairs = table.tocoo()
     true, guess, common = pairs.row, pairs.col, pairs.data.astype(np.int64)
     sizes = [np.asarray(table.sum(axis=axis)).ravel().astype(np.int64) for axis in (1, 0)]
     union = sizes[0][true] + sizes[1][guess] - common
-    hits = (true > 0) & (guess > 0) & (2 * common >= union)
+    hits = np.flatnonzero((true > 0) & (guess > 0) & (2 * common >= union))
+    for side in (true, guess):
+        hits = hits[np.unique(side[hits], return_index=True)[1]]
     return common[hits], union[hits]
 
 
-def _precision(table: csr_matrix) -> float:
+def precision(table: csr_matrix) -> float:
+    """MAP of how many pixels each true and each predicted label have in common, 0 being no grain."""
     common, union = _hits(table)
     both = sum(size - 1 for size in table.shape)  # the grains of either mask
     if not both:

@@ -19,7 +19,11 @@ from tffapps import VALIDATION, Aggregation, App, FedAvg, setting
 from tffapps.privacy.stages import of_flag
 
 METHODS = ("separate", "centralised", "fedavg", "fedtransfer", "repeated")
-METRICS = ("map", "mvi", "ari")
+PAPERS_METRICS = ("map", "mvi", "ari")
+METRICS = (*PAPERS_METRICS, "grown_map", "boundary_f1", "intercept_off")
+SMALLER_IS_BETTER = ("mvi", "intercept_off")
+CUT, CHOSEN = "cut", "chosen"  # how grains are found in a map of boundaries
+EMPTY, WATERSHED = UNTRAINED = "empty", "watershed"  # rows that every table has, of no network
 GLOBAL = "global"  # the test tiles of all clients
 ALL_DATA, FEDERATION = "all data", "federation"  # where a run trains, if not at one client
 
@@ -47,6 +51,14 @@ class UNetSettings:
     epochs: int = setting(1, "local epochs a round", least=1)
     batch: int = setting(8, "tiles a batch (paper)", least=1)
     erasing: float = setting(0.5, "probability of random erasing; 0: never", least=0, most=1)
+    augment: str = setting(
+        "none", "of tiles and labels alike: turns are flips and right angles; light adds brightness, contrast, blur",
+        choices=("none", "turns", "light"),
+    )  # fmt: skip
+    grains: str = setting(
+        CHOSEN, "how they are found: boundaries cut at 0.5 (paper), or as each client's validation tiles choose",
+        choices=(CUT, CHOSEN),
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,9 +97,11 @@ class StandinSettings:
     standin_size: int = setting(400, "stand-in: pixels on a side", least=64, in_key=False)
 
 
-_PAPER: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-4}
+_PAPER: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-4, "grains": CUT}
 _SMALL: dict[str, Any] = {
     **_PAPER,
+    "grains": CHOSEN,
+    "augment": "turns",
     "tile": 96,
     "tiles": 0,
     "channels": 1,
@@ -107,6 +121,8 @@ _SMALL: dict[str, Any] = {
 PROFILES: dict[str, dict[str, Any]] = {
     "smoke": {
         **_PAPER,
+        "grains": CHOSEN,
+        "augment": "light",
         "tile": 64,
         "tiles": 12,
         "channels": 1,
@@ -125,7 +141,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "standin_size": 64,
     },
     "small": _SMALL,
-    "demo": {**_SMALL},
+    "demo": {**_SMALL, "seeds": (0,)},
     "paper": {**_PAPER, "generator": "hd", "seeds": (0,)},
 }
 

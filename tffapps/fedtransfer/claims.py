@@ -11,7 +11,7 @@ def _of(name: str, **labels: Any) -> tuple[str, dict[str, Any]]:
 
 
 _FEDTRANSFER = _of("fedtransfer")
-_TITLE = "MAP, all clients' tiles"
+_TITLE, _GROWN = "MAP, all clients' tiles", "MAP of grown grains, all clients' tiles"
 
 CLAIMS = (
     Claim(_FEDTRANSFER, _of("fedavg"), "map", _TITLE),
@@ -24,4 +24,7 @@ CLAIMS = (
         control=True,
         best="site",
     ),
+    Claim(_FEDTRANSFER, _of("repeated"), "grown_map", _GROWN, control=True),
+    Claim(_FEDTRANSFER, _of("watershed"), "grown_map", _GROWN, control=True),
+    Claim(_of("fedavg"), _of("watershed"), "grown_map", _GROWN, control=True),
 )

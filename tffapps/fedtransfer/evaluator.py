@@ -15,12 +15,13 @@ import tensorflow_federated as tff
 
 from models.unet import BOUNDARY
 from tffapps import Engine, Metrics, RunStopped, Trained
-from tffapps.evaluation import at_sites, segmentation, stored
+from tffapps.evaluation import at_sites, stored
 from tffapps.evaluation.identities import identified
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.task import WeightsLayout, data_type
-from tffapps.fedtransfer import METRICS
+from tffapps.fedtransfer import METRICS, grain_finding
 from tffapps.fedtransfer.data import Tiles, masks_of
+from tffapps.fedtransfer.grain_finding import Way
 from tffapps.fedtransfer.network import Network
 
 LOSS = "validation_loss"
@@ -51,10 +52,10 @@ class ScoringHere:
             return loss(labels, model(images, training=False))
 
         @tf.function(input_signature=spec[:1])
-        def boundaries(images: tf.Tensor) -> tf.Tensor:
-            return tf.argmax(model(images, training=False), axis=-1) == BOUNDARY
+        def maps(images: tf.Tensor) -> tf.Tensor:
+            return model(images, training=False)[..., BOUNDARY]
 
-        self._losses, self._boundaries = losses, boundaries
+        self._losses, self._maps = losses, maps
 
     def losses(self, weights: Weights, tiles: Tiles, clients: Sequence[str], *, last: bool) -> dict[str, float]:
         self._network.model.set_weights(weights)
@@ -65,17 +66,32 @@ class ScoringHere:
         return float(np.mean(np.concatenate(losses)))
 
     def grains(self, weights: Weights, tiles: Tiles) -> dict[str, np.ndarray]:
-        return {client: self.grains_of(tiles.part("test", client), weights) for client in tiles.clients}
+        return {
+            client: self.grains_of(tiles.part("val", client), tiles.part("test", client), weights)
+            for client in tiles.clients
+        }
 
-    def grains_of(self, rows: pd.DataFrame, weights: Weights) -> np.ndarray:
-        """(tiles, METRICS)"""
-        pairs = zip(masks_of(rows).astype(bool), self.boundaries(rows, weights))
-        return np.array([list(segmentation.scores(true, predicted).values()) for true, predicted in pairs])
+    def grains_of(self, held_back: pd.DataFrame, rows: pd.DataFrame, weights: Weights) -> np.ndarray:
+        """(tiles, METRICS) of a client's rows; those held back to validate with choose how grains are found."""
+        way = self.way(held_back, weights)
+        pairs = zip(masks_of(rows).astype(bool), self.maps(rows, weights))
+        return np.array([grain_finding.scores(true, way.mask(boundary)) for true, boundary in pairs])
 
-    def boundaries(self, rows: pd.DataFrame, weights: Weights) -> np.ndarray:
-        """What is predicted: bool (n, height, width), true on boundaries."""
+    def way(self, held_back: pd.DataFrame, weights: Weights) -> Way:
+        if not self._network.chooses or not len(held_back):
+            return grain_finding.PUBLISHED
+        rows = held_back.iloc[grain_finding.spread(len(held_back))]
+        return grain_finding.best(zip(masks_of(rows).astype(bool), self.maps(rows, weights)))
+
+    def maps(self, rows: pd.DataFrame, weights: Weights) -> np.ndarray:
+        """How likely each pixel is on a boundary: float32 (n, height, width)."""
         self._network.model.set_weights(weights)
-        return np.concatenate([self._boundaries(images).numpy() for images, _ in self._network.in_order(rows)])
+        return np.concatenate([self._maps(images).numpy() for images, _ in self._network.in_order(rows)])
+
+    def boundaries(self, tiles: Tiles, client: str, rows: pd.DataFrame, weights: Weights) -> np.ndarray:
+        """What is found in some of a client's test tiles: bool (n, height, width), true on boundaries."""
+        way = self.way(tiles.part("val", client), weights)
+        return np.stack([way.mask(boundary) for boundary in self.maps(rows, weights)])
 
 
 class ScoringAtSites:
@@ -141,6 +157,7 @@ def total_loss(
     variables, weights = model.weights, WeightsLayout.of(model).specs()
     batches_spec = tf.data.DatasetSpec(element_spec)
 
+    @tf.function
     def add_up(weights, batches):
         for variable, value in zip(variables, weights):
             variable.assign(value)

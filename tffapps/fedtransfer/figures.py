@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 
 from tffapps import Canvas, Record, curves, picture
-from tffapps.fedtransfer import METRICS
 from tffapps.fedtransfer.data import Tiles, images_of, masks_of
 from tffapps.fedtransfer.evaluator import LOSS, Weights
 from tffapps.fedtransfer.exchange import Made
 from tffapps.fedtransfer.tables import Results, of_first_precision
 
 _ROWS = 2  # of a sheet, for each client
-_NAMES = {"map": "MAP ↑", "mvi": "MVI ↓", "ari": "ARI ↑"}
+_NAMES = {"grown_map": "MAP, grown ↑", "map": "MAP ↑", "mvi": "MVI ↓", "boundary_f1": "boundary F1 ↑"}
 
 
 def draw_all(folder: pathlib.Path, results: Results) -> None:
@@ -32,9 +31,9 @@ def draw_all(folder: pathlib.Path, results: Results) -> None:
 
 
 def draw_images(
-    folder: pathlib.Path, results: Results, boundaries: Callable[[pd.DataFrame, Weights], np.ndarray]
+    folder: pathlib.Path, results: Results, boundaries: Callable[[Tiles, str, pd.DataFrame, Weights], np.ndarray]
 ) -> None:
-    """Those that show images; `boundaries` of rows are what a U-Net with these weights predicts."""
+    """Those that show images; `boundaries` of a client's rows are what is found with a U-Net of these weights."""
     tiles = results.folds[0]
     if results.made:
         _looks(folder / "looks.png", tiles, results.made[0])
@@ -42,9 +41,12 @@ def draw_images(
     for record in results.records:
         if record["fold"] == 0:
             shown.setdefault(_name(record["method"], record["site"]), record)
-    rows = pd.concat([tiles.part("test", client).iloc[[0, -1]] for client in tiles.clients])
+    ends = {client: tiles.part("test", client).iloc[[0, -1]] for client in tiles.clients}
+    rows = pd.concat(list(ends.values()))
     columns: dict[str, Any] = {"image": images_of(rows, 3), "true": ~masks_of(rows).astype(bool)}
-    columns |= {name: ~boundaries(rows, record.weights()) for name, record in shown.items()}
+    for name, record in shown.items():
+        weights = record.weights()
+        columns[name] = ~np.concatenate([boundaries(tiles, client, own, weights) for client, own in ends.items()])
     _segmentations(folder / "segmentations.png", columns, _title(results))
 
 
@@ -61,8 +63,8 @@ def _name(method: str, site: str, precision: str = "") -> str:
 def _scores(path: pathlib.Path, scores: pd.DataFrame, title: str) -> None:
     """Figure 6: every method on every test set."""
     tests = list(dict.fromkeys(scores.test))
-    with Canvas(path, len(METRICS), len(tests), width=3.6, height=2.2, title=title) as canvas:
-        for line, metric in zip(canvas.axes, METRICS):
+    with Canvas(path, len(_NAMES), len(tests), width=3.6, height=2.2, title=title) as canvas:
+        for line, metric in zip(canvas.axes, _NAMES):
             for axes, test in zip(line, tests):
                 rows = scores[scores.test == test]
                 names = [f"{_name(row.method, row.site)}  {row[metric]:.2f}" for _, row in rows.iterrows()]

@@ -83,13 +83,13 @@ def grains(request: Message, rows: pd.DataFrame, folder: Path) -> Message:
     from tffapps.fedtransfer.network import Network
 
     settings, weights = settings_in(request, TileSettings, UNetSettings), arrays_in(request)
-    table = _cut(rows, settings)[0][0]  # test tiles are the same in every fold
-    tested = table[table.split == "test"]
+    table = _cut(rows, settings)[0][number_in(request, "fold", settings[TileSettings].folds)]
+    held_back, tested = (table[table.split == split] for split in ("val", "test"))
     size = data.one_size(data.sizes_of(tested))
     network = Network(settings[UNetSettings], size, settings[TileSettings].channels)
     if [array.shape for array in weights] != [tuple(variable.shape) for variable in network.model.weights]:
         raise UserError("the weights sent are not those of the U-Net asked for")
-    return Message({}, {"scores": ScoringHere(network).grains_of(tested, weights)})
+    return Message({}, {"scores": ScoringHere(network).grains_of(held_back, tested, weights)})
 
 
 JOBS: dict[str, Job] = {"tiles": tiles, "generator": generator, "painting": painting, "grains": grains}

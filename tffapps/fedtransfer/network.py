@@ -8,9 +8,10 @@ import tensorflow as tf
 from models import unet
 from models.weights import WeightsError, fill, fitting_whole
 from preprocessing.erasing import Erasing
+from preprocessing.turns import Turns
 from tffapps import Initial, UserError
 from tffapps.data import images, pipeline
-from tffapps.fedtransfer import UNetSettings
+from tffapps.fedtransfer import CUT, UNetSettings
 from tffapps.fedtransfer.data import FORMATS
 from tffapps.use.bundle import Preprocess
 from tffapps.use.network import UNET, Description
@@ -27,9 +28,11 @@ class Network:
         self._reader = images.Reader(size, channels, FORMATS)
         self._mask_reader = images.MaskReader(size, FORMATS)
         self._augment = Erasing(settings.erasing) if settings.erasing else None
+        self._augment_both = None if settings.augment == "none" else Turns(light=settings.augment == "light")
         self.spec = tf.TensorSpec((None, *size, channels), tf.float32), tf.TensorSpec((None, *size), tf.int32)
         self.model = unet.build(input_shape=(*size, channels), width=settings.width, depth=settings.depth)
         self.loss = unet.segmentation_loss(settings.boundary_weight)
+        self.chooses = settings.grains != CUT  # how grains are found, by validation tiles
 
     def initial(self, weights: str, seed: int) -> Initial:
         """What a seed's runs begin with: random weights, or those of a file."""
@@ -54,6 +57,7 @@ class Network:
         return pipeline.of_files(
             list(rows.path), list(rows["mask"]), self._reader, batch=self._settings.batch,
             epochs=self._settings.epochs, seed=seed, augment=self._augment, read_label=self._mask_reader,
+            augment_both=self._augment_both,
         )  # fmt: skip
 
     def in_order(self, rows: pd.DataFrame) -> tf.data.Dataset:

@@ -1,4 +1,4 @@
-"""What the FedTransfer paper reports, for the columns beside ours: MAP, MVI and ARI, in the order of METRICS.
+"""What the FedTransfer paper reports, for the columns beside ours: MAP, MVI and ARI, in the order of PAPERS_METRICS.
 
 Means over five folds. The global test set is both clients' together.
 """

@@ -151,7 +151,7 @@ class AtSites:
         return ScoringAtSites(network, self._engine, self._grains)
 
     def _grains(self, weights: Weights, tiles: Tiles) -> dict[str, np.ndarray]:
-        request = write("grains", [self._tiling, self._flags[UNetSettings]], weights)
+        request = write("grains", [self._tiling, self._flags[UNetSettings]], weights, fold=tiles.fold)
         answers = self._engine.ask(dict.fromkeys(self.clients, request))
         with understood("grains"):
             return {

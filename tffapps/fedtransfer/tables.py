@@ -6,6 +6,7 @@ intervals are by micrograph, spreads over seeds and folds.
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from tffapps.data.compare import is_own
 from tffapps.evaluation import evidence, stored
 from tffapps.evaluation.evidence import COLUMNS, SUFFIXES, Entry
 from tffapps.evaluation.metrics import mean_of
-from tffapps.fedtransfer import GLOBAL, METRICS, paper
+from tffapps.fedtransfer import GLOBAL, METRICS, PAPERS_METRICS, SMALLER_IS_BETTER, UNTRAINED, paper, untrained
 from tffapps.fedtransfer.claims import CLAIMS
 from tffapps.fedtransfer.data import Tiles, images_of
 from tffapps.fedtransfer.exchange import Made
@@ -28,8 +29,10 @@ from tffapps.study import TRAINED
 ALONE = ("separate", "centralised")
 _KEYS = ["method", "site", "precision", "test"]
 _MOVED = ["images_up", "generators_up", "generators_down", "weights_up", "weights_down"]
-_NO_VALUES = (np.nan,) * len(METRICS)
-MEASURED = {name: mean_of(position, larger_is_better=name != "mvi") for position, name in enumerate(METRICS)}
+_NO_VALUES = (np.nan,) * len(PAPERS_METRICS)
+MEASURED = {
+    name: mean_of(position, larger_is_better=name not in SMALLER_IS_BETTER) for position, name in enumerate(METRICS)
+}
 _COMPARED = 100  # images, pixel by pixel
 
 
@@ -44,11 +47,16 @@ class Results:
 
     @functools.cached_property
     def entries(self) -> list[Entry]:
-        return entries_of(self.records, self.folds[0].clients)
+        clients = self.folds[0].clients
+        return [*entries_of(self.records, clients), *untrained_entries(self.folds, self.seeds, clients)]
 
     @functools.cached_property
     def scores(self) -> pd.DataFrame:
         return scores_of(self.entries, self.records)
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({record["seed"] for record in self.records})
 
     @property
     def papers_own(self) -> bool:
@@ -60,10 +68,14 @@ def write_all(folder: pathlib.Path, results: Results, seen: Sequence[pd.DataFram
     """Writes those that have rows; `seen` as `look.seen` has it, of every seed and fold."""
     scores, what_ran = results.scores, results.what_ran
     first = of_first_precision(scores)
+    alone = first[first.method.isin([*ALONE, *UNTRAINED])]
     write_table(folder / "data.csv", tile_counts(results.folds[0]), data=what_ran["data"], profile=what_ran["profile"])
     for name, table in (
-        ("claims", evidence.claims(results.entries, CLAIMS, MEASURED)),
-        ("table2_separate_centralised", beside_paper(first[first.method.isin(ALONE)], results.papers_own)),
+        ("claims", evidence.claims(folds_as_seeds(results.entries), CLAIMS, MEASURED)),
+        (
+            "table2_separate_centralised",
+            beside_paper(alone, results.papers_own),
+        ),
         ("table3_federated", beside_paper(first[~first.method.isin(ALONE)], results.papers_own)),
         ("generator_precision", generator_precision(scores, results)),
         ("bytes", sent(results)),
@@ -84,19 +96,46 @@ def entries_of(records: Sequence[Record], clients: Sequence[str]) -> list[Entry]
         labels = {**record.labels, "test": GLOBAL, "first": record["precision"] in ("", *precisions[:1])}
         trained = int(record.summary.get(TRAINED, 0))
         whole = evidence.measured_entry(labels, record.folder, METRICS, trained=trained, model=stored.CHOSEN)
-        for client in clients:
-            part = evidence.of_client(whole, client)
-            if part is not None:
-                entries.append(dataclasses.replace(part, labels={**labels, "test": client}))
-        entries.append(whole)
+        entries += by_client(whole, clients)
     return entries
+
+
+def untrained_entries(folds: Sequence[Tiles], seeds: Sequence[int], clients: Sequence[str]) -> list[Entry]:
+    """What no network is needed for, where the tiles are here; the same for every seed."""
+    entries = list[Entry]()
+    for method, tiles, seed in itertools.product(UNTRAINED, folds, seeds):
+        if not tiles.pool.at_sites:
+            labels = {"method": method, "site": "", "precision": "", "seed": seed, "fold": tiles.fold}
+            table = untrained.measured(tiles, method)
+            whole = evidence.entry_of({**labels, "test": GLOBAL, "first": True}, table, METRICS)
+            entries += by_client(whole, clients)
+    return entries
+
+
+def folds_as_seeds(entries: Sequence[Entry]) -> list[Entry]:
+    """Folds are tested with the same tiles, as seeds are: for paired tests fold 2 of seed 1 is the seed 102."""
+    return [
+        dataclasses.replace(entry, run=dataclasses.replace(entry.run, seed=100 * entry.run.seed + entry.labels["fold"]))
+        if entry.labels["fold"]
+        else entry
+        for entry in entries
+    ]
+
+
+def by_client(whole: Entry, clients: Sequence[str]) -> list[Entry]:
+    """Those of each client's tiles, then that of all."""
+    parts = [(client, evidence.of_client(whole, client)) for client in clients]
+    return [
+        *(dataclasses.replace(part, labels={**whole.labels, "test": client}) for client, part in parts if part),
+        whole,
+    ]
 
 
 def scores_of(entries: Sequence[Entry], records: Sequence[Record]) -> pd.DataFrame:
     """One row for each method, site, precision and test set; `round`: the mean of those that validation chose."""
     table = evidence.table(entries, _KEYS, MEASURED)
     chosen = {key: [record.summary["round"] for record in records if _key(record) == key] for key in map(_key, records)}
-    rounds = [np.mean(chosen[key]) for key in table[_KEYS[:3]].itertuples(index=False, name=None)]
+    rounds = [np.mean(chosen.get(key, np.nan)) for key in table[_KEYS[:3]].itertuples(index=False, name=None)]
     return table.assign(round=rounds, folds=1 + max(record["fold"] for record in records))
 
 
@@ -214,5 +253,5 @@ def beside_paper(rows: pd.DataFrame, own: bool) -> pd.DataFrame:
         paper.VALUES.get((method, site), {}).get(test, _NO_VALUES)
         for method, site, test in zip(rows.method, rows.site, rows.test)
     ]
-    columns = {f"paper_{metric}": [row[number] for row in values] for number, metric in enumerate(METRICS)}
+    columns = {f"paper_{metric}": [row[number] for row in values] for number, metric in enumerate(PAPERS_METRICS)}
     return rows.assign(**columns).reset_index(drop=True)
