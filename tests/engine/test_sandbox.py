@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -33,6 +34,9 @@ tries = {
     "its parent's environment": lambda: open("/proc/1/environ").read(),
     "writing beside what it reads": lambda: open(here + "/new", "w"),
     "writing code": lambda: open(sys.argv[0] + "/sitecustomize.py", "w"),
+    "the rights of what it reads": lambda: os.chmod(here + "/link", 0o666),
+    "the rights of a secret": lambda: os.chmod(secret, 0o666),
+    "whose a secret is": lambda: os.chown(secret, os.getuid(), os.getgid()),
     "another program": lambda: subprocess.run(["/bin/true"], check=True),
     "the network": lambda: socket.socket(),
     "a Unix socket": lambda: socket.socket(socket.AF_UNIX),
@@ -85,13 +89,36 @@ def test_what_a_program_can_do_from_inside(tmp_path, monkeypatch):
     assert (own / "new").read_text() == "new" and not (here / "new").exists()
 
 
-def test_who_may_write_nowhere_and_listens(tmp_path):
-    code = "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname())"
-    allowed = Sandbox(read=python_paths(), listens=True)
-    command = sandbox.command(allowed, [sys.executable, "-I", "-c", code], os.getpid())
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("PermissionError")
-    assert "create_connection" in done.stderr and "in create_server" not in done.stderr
+# Listens, and tries to be a caller too.
+_LISTENER = """
+import json, socket
+server = socket.create_server(("127.0.0.1", 0))
+place = server.getsockname()
+tries = {
+    "connects": lambda: socket.create_connection(place),
+    "sends without": lambda: socket.socket().sendto(b"x", 0x20000000, place),  # MSG_FASTOPEN
+    "sends a message without": lambda: socket.socket().sendmsg([b"x"], [], 0x20000000, place),
+    "another protocol": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262),  # MPTCP
+    "a kind without connections": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+}
+found = {}
+for name, attempt in tries.items():
+    try: attempt(); found[name] = "done"
+    except OSError as error: found[name] = error.errno
+print(json.dumps(found))
+"""
+
+
+def test_who_listens_calls_nobody():
+    def found(sandbox_: Sandbox | None) -> dict[str, str | int]:
+        command = sandbox.command(sandbox_, [sys.executable, "-I", "-c", _LISTENER], os.getpid())
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    inside, outside = found(Sandbox(read=python_paths(), listens=True)), found(None)
+    assert set(inside.values()) == {errno.EPERM}
+    assert set(outside.values()) == {"done"}
 
 
 def test_it_ends_as_its_program_ends_and_with_who_started_it():

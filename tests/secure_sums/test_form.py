@@ -20,6 +20,16 @@ def test_a_weighted_mean_by_hand():
     assert total.values.tolist() == [2, -1.375, 4, 0, 2] and (total.weight, total.out_of_range) == (4, 0)
 
 
+def test_a_member_shortens_what_is_too_long():
+    """(3, 4) has the length 5; the examples, and what is sent as it is, are as they were."""
+    sent = FORM.numbers(np.array([3.0, 4, 2, 7, 1]), longest=1.0)
+    np.testing.assert_allclose((sent - SHIFT) / 2**20, [1.2, 1.6, 2, 1, 0], atol=1e-6)
+    whole = FORM.numbers(np.array([3.0, 4, 2, 7, 1]), longest=5.0)
+    assert ((whole - SHIFT) / 2**20).tolist() == [6, 8, 2, 1, 0]
+    with pytest.raises(Refused, match="not finite"):
+        FORM.numbers(np.array([np.inf, 4, 2, 7, 1]), longest=1.0)
+
+
 def test_what_does_not_fit_is_counted_and_what_is_no_number_refused():
     cut = FORM.numbers(np.array([BOUND, 1, 2, 0, 1]))
     assert FORM.read(cut, 1).out_of_range == 1

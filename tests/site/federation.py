@@ -28,7 +28,8 @@ from tffapps.wire.forward import forward
 class Member:
     """One site with its client's part of the images; what `site serve` does, but that nobody looks at the files.
 
-    What it makes when asked lies in the folder in which the test works. Without `gate` it has nothing but its sandbox.
+    What it makes when asked lies in the folder in which the test works. Without `gate` it has nothing but its sandbox,
+    and unless it is `sandboxed` not even that.
     """
 
     def __init__(
@@ -39,24 +40,30 @@ class Member:
         port: int = 0,
         gate: bool = True,
         policy: Policy | None = None,
+        states: pathlib.Path | None = None,
+        sandboxed: bool = True,
         **published,
     ) -> None:
-        self.name = name = client
+        self.name, self._sandboxed = client, sandboxed
+        name = client
         self._certificates = files(folder, name)
         table = data.load(images, name)
         self.description = {**data.describe(table, name), "formats": ["png"], **published}
         self._stack = contextlib.ExitStack()
         self._folder = self._stack.enter_context(data.working_folder(table, self.description))
         self.log = pathlib.Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tffapps-log-")))
+        self.states = states or self.log / "states"  # what its client keeps
         self._gatehouse = self._stack.enter_context(
-            Gatehouse(policy or policies.default(), self._folder, self.description, log=self.log)
+            Gatehouse(policy or policies.default(), self._folder, self.description, log=self.log, states=self.states)
         )
         self._guards = self._gatehouse.guards if gate else []
+        self._taker = [self._gatehouse.keeper.taker] if gate else []
         self._mailbox = Mailbox(self._folder, table, self.description, permit=self._gatehouse.permits.job)
         self._stack.enter_context(_looking(self._mailbox))
         self.port = port
         self.budget = Budget(confinement.home_of(name), name)
-        self.sums = Sums(name, self._certificates, self.budget)
+        longest = policy.longest_update if policy is not None else None
+        self.sums = Sums(name, self._certificates, self.budget, longest=longest)
         self.start()
 
     @property
@@ -74,9 +81,10 @@ class Member:
     def start(self) -> None:
         self.worker = GuardedWorker(
             self._entrance(), name=f"site {self.name}", folder=self._folder, certificates=self._certificates,
-            guards=[*self._guards, self.sums],
-            own={**self._mailbox.methods, **self._gatehouse.permits.methods, **self.sums.methods},
-            journal=self._gatehouse.log, sandbox=confinement.of_the_worker(self._folder, self.name),
+            guards=[*self._guards, self.sums, *self._taker],
+            own={**self._mailbox.methods, **self._gatehouse.methods, **self.sums.methods},
+            journal=self._gatehouse.log, allow_open=True,
+            sandbox=confinement.of_the_worker(self._folder, self.name) if self._sandboxed else None,
         )  # fmt: skip
 
     def kill(self) -> None:

@@ -53,19 +53,19 @@ class Quartet:
 
 
 @contextlib.contextmanager
-def quartet(root: pathlib.Path) -> Iterator[Quartet]:
-    certs.write(root / "certificates", NAMES)
-    images = draw(root / "images")
-    with serving(root / "certificates", dict.fromkeys(NAMES, images)) as members:
+def quartet(root: pathlib.Path, names=NAMES) -> Iterator[Quartet]:
+    certs.write(root / "certificates", names)
+    images = draw(root / "images", names)
+    with serving(root / "certificates", dict.fromkeys(names, images)) as members:
         yield Quartet(root / "certificates", images, members)
 
 
 @contextlib.contextmanager
-def at_home(tmp_path_factory) -> Iterator[Quartet]:
-    """A quartet whose home is its own."""
+def at_home(tmp_path_factory, names=NAMES) -> Iterator[Quartet]:
+    """A quartet, or fewer, whose home is its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TFFAPPS_HOME", str(tmp_path_factory.mktemp("home")))
-        with quartet(tmp_path_factory.mktemp("quartet")) as found:
+        with quartet(tmp_path_factory.mktemp("quartet"), names) as found:
             yield found
 
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from tensorflow_federated.proto.v0 import executor_pb2, executor_pb2_grpc
 
+from tests.conftest import largest_difference
 from tests.engine.closed import need_namespaces
 from tests.site.conftest import files
 from tests.site.federation import Member
@@ -121,7 +122,7 @@ def answering_later(folder, description: Answer, later: Answer, *others: str) ->
 
 
 def refuse() -> executor_pb2.Value:
-    raise ValueError("no")  # which gRPC makes a status of
+    raise ValueError("no\n\x1b[2Jtffapps: done")  # which gRPC makes a status of
 
 
 def test_while_connecting(attack, folder):
@@ -139,7 +140,7 @@ def test_other_answers_while_connecting(folder, noise):
     wrong = {
         "publishes is not as it should be: the field 'images'": lambda: text(json.dumps(swollen).encode()),
         "expected str in at most 16777216 bytes, found": lambda: text(bytes(2**24)),
-        "cannot tell what the site publishes: Exception calling application: no": refuse,
+        "cannot tell what the site publishes: Exception calling application: no..\\[2Jtffapps: done$": refuse,
     }
     for message, answer in wrong.items():
         with answering(folder, "b", answer, answer) as address:
@@ -155,6 +156,9 @@ def test_in_a_round(attack, description, members, folder, noise, tiny_task, tiny
         outcome = play(round_, round_.start(tiny_weights), clients(table_of(engine, noise)), 1, min_clients=1)
     assert not target.exists()
     assert outcome.took_part == 1 and list(outcome.reports) == ["a"]
+    with open_engine("in-process") as engine:
+        alone = play(round_, round_.start(tiny_weights), clients(table_of(engine, noise)), 1, 1, asked=[0])
+    assert largest_difference(outcome.state.weights, alone.state.weights) < 1e-5
     refused = f"failed: {address}: refused what site b answered: expected a struct of "
     assert outcome.left_out["b"].startswith(refused) and "found sequence" in outcome.left_out["b"]
 

@@ -19,7 +19,6 @@ from tffapps.evaluation import at_sites, classification
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.fedavg import FedAvg
-from tffapps.federated.fedproto import FedProto
 from tffapps.federated.round import State, build_round
 from tffapps.federated.statistics import build_reestimation, reestimate
 
@@ -44,24 +43,6 @@ def test_the_numbers_of_one_machine(name, averaging, members, folder, noise, tin
     assert largest_difference(there.state.weights, here.state.weights) < 1e-5
     assert largest_difference(there.state.weights, tiny_weights) > 1e-2
     assert there.reports.keys() == {"a", "b"} and there.examples == here.examples == 60
-
-
-def test_what_clients_keep_is_carried_there_and_back(members, folder, noise, tiny_task, tiny_weights):
-    round_ = build_round(tiny_task, FedProto(learning_rate=0.1), clients=2)
-    found = {}
-    for name, opened in {"here": open_engine("in-process"), "there": across(members, folder)}.items():
-        with opened as engine:
-            state, kept = round_.start(tiny_weights), {}
-            for number in (1, 2):
-                everyone = clients(table_of(engine, noise))
-                had = dict(kept)
-                outcome = play(
-                    round_, state, everyone, number, 2, None,
-                    lambda place, had=had: had.get(place) or round_.first_kept(tiny_weights),
-                )  # fmt: skip
-                state, kept = outcome.state, {place: get() for place, get in outcome.kept.items()}
-            found[name] = [*kept[0], *kept[1], *state.memory]
-    assert largest_difference(found["here"], found["there"]) < 1e-5
 
 
 def test_statistics_are_reestimated_where_the_images_are(members, folder, noise, tiny_task, tiny_weights):
@@ -129,7 +110,7 @@ def test_a_round_costs_the_weights_and_no_more(averaging, members, folder, noise
     sent, received = np.diff(np.asarray(counts), axis=0).T
     assert abs(sent[1] - sent[2]) < 100 and abs(received[1] - received[2]) < 100  # numbers of more digits
     assert 2 * size < received[1] < 2.1 * size
-    assert 2 * size < sent[1] < 2 * (size + 40_000)  # and the pipelines: graphs and paths
+    assert 2 * size < sent[1] < 2 * (size + 45_000)  # and the pipelines: graphs and paths
     assert sent[0] > sent[1] + 100_000  # the computation, once
 
 

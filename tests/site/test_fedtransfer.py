@@ -179,7 +179,7 @@ def test_what_a_site_does_not_paint_with(own, tmp_path, changes, complaint):
 
 def test_weights_of_another_network(own, tmp_path):
     with pytest.raises(UserError, match="not those of the U-Net asked for"):
-        jobs.grains(write("grains", [TILING, FLAGS[UNetSettings]], [np.zeros(3)]), own, tmp_path)
+        jobs.grains(write("grains", [TILING, FLAGS[UNetSettings]], [np.zeros(3)], fold=0), own, tmp_path)
 
 
 def test_a_site_that_is_away_has_no_loss_and_is_needed_at_the_end(micrographs, tmp_path):

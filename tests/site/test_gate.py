@@ -6,18 +6,18 @@ import contextlib
 import dataclasses
 
 import numpy as np
-import pandas as pd
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.engine.closed import need_namespaces
+from tests.site.attacker import IMAGES, PATH, array, attacking, pipeline
 from tests.site.conftest import PIXELS, files
 from tests.site.federation import Member
-from tests.site.rounds import batches, clients, table_of
+from tests.site.rounds import clients, table_of
 from tffapps.engine import open_engine, remote
 from tffapps.engine.tff_internals import computation_pb2
-from tffapps.engine.tff_messages import executor_pb2
+from tffapps.engine.tff_messages import executor_pb2, graph_pb2
 from tffapps.errors import UserError
 from tffapps.federated.cohort import play
 from tffapps.federated.fedavg import FedAvg
@@ -27,49 +27,9 @@ from tffapps.site import policy as policies
 from tffapps.site.permits import Permits
 from tffapps.site.relay import Refused
 from tffapps.wire import jobs
-from tffapps.wire.channel import channel
 from tffapps.wire.messages import Message
 
-IMAGES = tff.SequenceType(
-    tff.types.to_type((tff.TensorType(np.float32, [None, PIXELS, PIXELS, 3]), tff.TensorType(np.int32, [None])))
-)
-PATH = "train/0/000000"
 SECRET = "/etc/hostname"
-
-
-class Attacker:
-    """Somebody with the coordinator's certificate, who sends what he likes."""
-
-    def __init__(self, folder, site: Member) -> None:
-        self.channel = channel(site.address, files(folder, "coordinator"))
-        self.worker, self.site = remote.RemoteWorker(self.channel, lambda: True), site
-
-    def tries(self, computation: tff.Computation, *arguments: executor_pb2.Value):
-        kind = computation.type_signature.result
-        sent = tff.framework.serialize_computation(computation)
-        argument = None if not arguments else arguments[0] if len(arguments) == 1 else remote.struct(list(arguments))
-        return self.worker.evaluate(sent, argument, kind)
-
-    def refused(self, *asked) -> str:
-        """Why; the site's log must say the same."""
-        with pytest.raises(remote.Denied, match=r"^refused by the site: .*") as error:
-            self.tries(*asked)
-        (line,) = [line for line in logs.read(self.site.log) if line["decision"] != "passed"][-1:]
-        assert line["who"] == "coordinator" and line["out"] == 0
-        assert line["decision"] == str(error.value).replace(" by the site", "", 1)
-        return str(error.value).removeprefix("refused by the site: ")
-
-
-@contextlib.contextmanager
-def attacking(noise, folder, **options):
-    need_namespaces()
-    site = Member(noise, folder, "a", **options)
-    attacker = Attacker(folder, site)
-    try:
-        yield attacker
-    finally:
-        attacker.channel.close()
-        site.close()
 
 
 @pytest.fixture(scope="module")
@@ -83,15 +43,6 @@ def ungated(noise, folder):
     """At a site whose gate is open."""
     with attacking(noise, folder, gate=False) as one:
         yield one
-
-
-def pipeline(*paths: str) -> executor_pb2.Value:
-    rows = pd.DataFrame({"path": list(paths), "label": ["class0"] * len(paths)})
-    return remote.serialized(batches(rows, shuffle=False), IMAGES)
-
-
-def array(value: np.ndarray) -> executor_pb2.Value:
-    return remote.serialized(value, tff.TensorType(value.dtype, value.shape))
 
 
 @tff.tensorflow.computation(IMAGES)
@@ -131,6 +82,21 @@ def secret_file():
 def writes():
     with tf.control_dependencies([tf.io.write_file("train/written", "by the coordinator")]):
         return tf.constant(1)
+
+
+@tff.tensorflow.computation
+def connects():
+    return tf.io.read_file("gs://bucket/file")  # a store of files on the net, which TensorFlow's own code calls
+
+
+def made_up():
+    """A computation with an operation that there is not."""
+    known = tff.framework.serialize_computation(sum_of_pixels)
+    other = computation_pb2.Computation.FromString(known.SerializeToString())
+    graph = graph_pb2.GraphDef.FromString(other.tensorflow.graph_def.value)
+    graph.node.add(name="unheard", op="Unheard")
+    other.tensorflow.graph_def.value = graph.SerializeToString()
+    return other
 
 
 @tff.tensorflow.computation
@@ -179,6 +145,141 @@ def test_files_programs_and_what_is_unknown(attacker, ungated):
     assert "which the site does not have" in attacker.refused(sum_of_pixels, pipeline("train/0/000099"))
     assert ungated.tries(sum_of_pixels, pipeline(SECRET)).numpy() == 0  # it could not be read, and was left out
     assert attacker.tries(sum_of_pixels, pipeline(PATH)).numpy() > 0
+
+
+def test_sockets_and_operations_that_there_are_not(attacker, ungated, caplog):
+    assert "the operation ReadFile" in attacker.refused(connects)
+    with pytest.raises(remote.WorkFailed, match=r"^its worker failed \("):
+        ungated.tries(connects)
+    assert "libcurl" in caplog.text  # it did try, and could not even ask for an address
+    number = sum_of_pixels.type_signature.result
+    with pytest.raises(remote.Denied, match="a computation with the operation Unheard, which is not on"):
+        attacker.worker.evaluate(made_up(), pipeline(PATH), number)
+    assert any("operation Unheard" in line["decision"] for line in logs.read(attacker.site.log))
+    with pytest.raises(remote.WorkFailed, match=r"^its worker failed \("):
+        ungated.worker.evaluate(made_up(), pipeline(PATH), number)
+
+
+def hidden_path(where: str) -> executor_pb2.Value:
+    """A pipeline over one image whose path stands in no constant: it is filled in when a function is called."""
+
+    def look(number):
+        read = lambda: tf.io.decode_png(tf.io.read_file(PATH), 3)  # noqa: E731
+        image = tf.switch_case(tf.cast(number, tf.int32), [read, lambda: tf.zeros([PIXELS, PIXELS, 3], tf.uint8)])
+        return tf.cast(tf.ensure_shape(image, [PIXELS, PIXELS, 3]), tf.float32), tf.constant(0)
+
+    value = remote.serialized(tf.data.Dataset.range(1).map(look).batch(1), IMAGES)
+    graph = graph_pb2.GraphDef.FromString(value.sequence.serialized_graph_def)
+    functions = graph.library.function
+    ((function, constant),) = [
+        (function, node.attr["value"])
+        for function in functions
+        for node in function.node_def
+        if "value" in node.attr and PATH.encode() in node.attr["value"].tensor.string_val
+    ]
+    path = constant.SerializeToString()
+    constant.placeholder = "path"
+    if where == "default":
+        function.signature.attr.add(name="path", type="tensor").default_value.ParseFromString(path)
+    else:
+        nodes = [node for each in functions for node in each.node_def if "branches" in node.attr]
+        branches = [one for node in nodes for one in node.attr["branches"].list.func]
+        (branch,) = [one for one in branches if one.name == function.signature.name]
+        if where == "call":
+            branch.attr["path"].ParseFromString(path)
+        else:
+            constant.ParseFromString(path)
+            branch.name = "SymbolicGradient"
+    return executor_pb2.Value(sequence={"serialized_graph_def": graph.SerializeToString()})
+
+
+def test_paths_are_not_hidden(attacker, ungated):
+    """What is not counted would be outside of rounds, of least numbers and of the budget."""
+    assert ungated.tries(sum_of_pixels, hidden_path("default")).numpy() > 0  # so it can be done
+    open_ = "a graph that leaves open what is in it"
+    assert attacker.refused(sum_of_pixels, hidden_path("default")) == open_
+    assert attacker.refused(sum_of_pixels, hidden_path("call")) == open_
+    said = attacker.refused(sum_of_pixels, hidden_path("elsewhere"))
+    assert said == "a call of 'SymbolicGradient', which is not in the graph"
+    nameless = remote.serialized(tf.data.Dataset.from_tensors("").map(name_as_image), IMAGES)
+    assert attacker.refused(sum_of_pixels, nameless) == "a pipeline that reads files and names none"
+
+
+def name_as_image(name):
+    image = tf.ensure_shape(tf.io.decode_png(tf.io.read_file(name), 3), [PIXELS, PIXELS, 3])
+    return tf.cast(image, tf.float32)[tf.newaxis], tf.zeros([1], tf.int32)
+
+
+def joined_path(how: str) -> executor_pb2.Value:
+    """A pipeline over the site's first image, with a path of the site's own in it that is made into another one."""
+    joined = {
+        "Add": lambda one, other: tf.raw_ops.Add(x=one, y=other),
+        "ScatterNd": lambda one, other: tf.raw_ops.ScatterNd(indices=[[0], [0]], updates=[one, other], shape=[1])[0],
+    }[how]
+
+    def look(path):
+        name = joined(tf.strings.substr(path, 0, len(PATH) - 1), tf.constant(PATH[-1]))
+        return name_as_image(name)
+
+    return remote.serialized(tf.data.Dataset.from_tensors("train/0/000001").map(look), IMAGES)
+
+
+@pytest.mark.parametrize("how", ["Add", "ScatterNd"])
+def test_paths_are_not_made_of_parts(how, attacker, ungated):
+    """Every image under the path of one: what is not named would not be counted."""
+    shown = 255 / 2 * ungated.tries(sum_of_pixels, pipeline(PATH)).numpy()  # of two epochs, from 0 to 1
+    assert ungated.tries(sum_of_pixels, joined_path(how)).numpy() == pytest.approx(shown)  # so it can be done
+    said = attacker.refused(sum_of_pixels, joined_path(how))
+    assert said == f"a pipeline with the operation {how} on texts, of which it could make a path"
+
+
+def keeping():
+    """A computation whose variable would keep what it was called with before, under a name of the coordinator's."""
+    with tf.Graph().as_default() as graph:
+        variant = tf.compat.v1.placeholder(tf.variant, [])
+        data = tf.data.experimental.from_variant(variant, tff_spec())
+        total = data.reduce(0.0, lambda total, batch: total + tf.reduce_sum(batch[0]))
+        kept = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name="kept", container="kept")
+        there = tf.raw_ops.VarIsInitializedOp(resource=kept)
+        before = tf.cond(there, lambda: tf.raw_ops.ReadVariableOp(resource=kept, dtype=tf.float32), lambda: -1.0)
+        with tf.control_dependencies([before]):
+            done = tf.raw_ops.AssignVariableOp(resource=kept, value=total + 1.0)
+        with tf.control_dependencies([done]):
+            result = tf.identity(before)
+    return with_graph(sum_of_pixels, graph.as_graph_def(), variant.name, result.name)
+
+
+def tff_spec():
+    return (tf.TensorSpec([None, PIXELS, PIXELS, 3], tf.float32), tf.TensorSpec([None], tf.int32))
+
+
+def with_graph(like, graph_def, argument: str, result: str):
+    """A computation of this type with a graph that no tool would make."""
+    other = computation_pb2.Computation.FromString(tff.framework.serialize_computation(like).SerializeToString())
+    other.tensorflow.graph_def.value = graph_def.SerializeToString()
+    other.tensorflow.parameter.sequence.variant_tensor_name = argument
+    other.tensorflow.result.tensor.tensor_name = result
+    other.tensorflow.initialize_op = ""
+    return other
+
+
+def test_nothing_is_left_at_the_worker(attacker):
+    """What one call has seen, which was counted, another, without images, which is not, does not find again."""
+    kind = sum_of_pixels.type_signature.result
+    found = [attacker.worker.evaluate(keeping(), data, kind).numpy() for data in (pipeline(PATH), pipeline(PATH))]
+    assert found == [-1.0, -1.0]
+
+
+def test_what_is_refused_writes_nothing_on_the_owners_screen(attacker):
+    known = made_up()
+    graph = graph_pb2.GraphDef.FromString(known.tensorflow.graph_def.value)
+    graph.node.add(name="screen", op="\x1b[2J\x9b31m\u202e\nrefused nothing")
+    known.tensorflow.graph_def.value = graph.SerializeToString()
+    with pytest.raises(remote.Denied) as error:
+        attacker.worker.evaluate(known, pipeline(PATH), sum_of_pixels.type_signature.result)
+    *_, line = logs.read(attacker.site.log)
+    assert "?[2J?31m??refused nothing" in str(error.value)
+    assert str(error.value).isprintable() and logs.shown(line).isprintable()
 
 
 def test_a_type_that_is_not_that_of_the_graph(attacker):

@@ -19,6 +19,8 @@ from tffapps.federated.fpl import FPL
 from tffapps.federated.round import State, build_round
 from tffapps.federated.scaffold import Scaffold
 from tffapps.federated.statistics import build_reestimation, reestimate
+from tffapps.secure_sums.form import WEIGHT
+from tffapps.site import log as logs
 from tffapps.site.relay import Refused
 
 SECURE = Aggregation("secure")
@@ -113,6 +115,22 @@ class Dying:
             self._member.kill()
             raise Refused("nobody hears this")
         return self._answer(call, content)
+
+
+def test_a_site_shortens_its_own_update(sites, round_, wide, monkeypatch):
+    """Before it is masked: the sum is that of the others' updates and of its shortened one."""
+    weights, sums, last, longest = others(wide, 11), totals(monkeypatch), sites.members[3], 0.001
+    monkeypatch.setattr(last.sums, "_longest", longest)
+    with sites.engine() as engine, plain_rows(monkeypatch) as rows:
+        play(round_, round_.start(weights), sites.clients(engine), 1, 4)
+    ((form, total, _),) = sums
+    plain = [form.numbers(row) for row in rows]
+    whole = sum(plain)
+    ours = max(range(4), key=lambda place: rows[place][form._where(WEIGHT)][0])  # who has most images
+    expected = whole - plain[ours] + form.numbers(rows[ours], longest)
+    assert np.array_equal(total, expected) and not np.array_equal(total, whole)
+    what = [line["what"] for member in sites.members for line in logs.read(member.log) if "shortened" in line["what"]]
+    assert len(what) == 1 and what[0].endswith(", shortened, masked")
 
 
 def test_a_site_that_is_killed_in_the_round(sites, round_, wide, monkeypatch):
@@ -210,7 +228,7 @@ def test_other_work_than_was_agreed_on_is_not_summed(sites, round_, wide, monkey
     """A coordinator that gives one site another model than the others, to tell its numbers from theirs."""
     struct, given = remote.struct, []
 
-    def another_model_for_the_first(elements):
+    def another_model_for_the_first(elements, order=None):
         given.append(elements)
         if len(given) > 1:
             return struct(elements)

@@ -11,6 +11,7 @@ from tffapps.site.shapes import Leaf, NotAllowed, allowed, check_answer
 FLOAT, INT, TEXT = 1, 3, 7
 KERNEL, BIAS, SCALAR = Leaf(FLOAT, (192, 200)), Leaf(FLOAT, (200,)), Leaf(FLOAT, ())
 SENT = [KERNEL, BIAS]
+CLUSTERS = Leaf(FLOAT, (3, 4, 32))  # FPL: four prototypes of each of three classes
 REPORT = 64 + 8**2 + 2 * len(SENT)
 
 
@@ -48,6 +49,14 @@ def test_updates_reports_and_predictions(result, update, rows):
 def test_what_is_none_of_these(result, said):
     with pytest.raises(NotAllowed, match=said):
         allowed(result, SENT, images=5, classes=3)
+
+
+def test_one_prototype_of_several():
+    of_client = [Leaf(FLOAT, (3, 32)), Leaf(FLOAT, (3,))]
+    assert allowed([KERNEL, BIAS, *of_client], [*SENT, CLUSTERS], images=5, classes=3).update
+    for result in ([of_client[0]] * 2, [CLUSTERS, of_client[0]], [Leaf(FLOAT, (4, 32))]):
+        with pytest.raises(NotAllowed, match="no array of this shape"):
+            allowed(result, [*SENT, CLUSTERS], images=5, classes=3)
 
 
 def answer(*shapes: tuple[int, ...]) -> executor_pb2.Value:
@@ -112,7 +121,9 @@ def test_only_plain_blocks_are_walked():
 
 def test_no_operation_of_the_list_opens_anything():
     lists = gate.operations()
-    assert set(lists) == {"computation", "pipeline", "description"}
+    assert set(lists) == {"computation", "pipeline", "description", "texts"}
+    assert lists["texts"] < lists["pipeline"] | lists["computation"]
+    assert not lists["texts"] & {"Add", "ScatterNd", "Substr", "Cast"}  # they make texts
     assert "ReadFile" not in lists["computation"] and "ReadFile" in lists["pipeline"]
     for operations in lists.values():
         suspicious = [

@@ -10,15 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 import grpc
+import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tffapps.engine import answers
+from tffapps.engine import answers, held
 from tffapps.engine.tff_internals import computation_pb2, executor_pb2, executor_pb2_grpc
 from tffapps.engine.values import Struct, ingest
+from tffapps.wire import states
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _GOODBYE_SECONDS = 2.0
+_MOST_LETTERS = 500
 _COMPUTE = "/tensorflow_federated.v0.ExecutorGroup/Compute"
 _GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAUTHENTICATED)
 
@@ -121,7 +124,12 @@ class RemoteWorker:
                 if error.code() in _GONE:
                     raise WorkerLost("the connection was lost") from None
                 denied = error.code() is grpc.StatusCode.PERMISSION_DENIED
-                raise (Denied if denied else WorkFailed)(error.details() or str(error.code())) from None
+                raise (Denied if denied else WorkFailed)(one_line(error.details() or str(error.code()))) from None
+
+
+def one_line(words: str) -> str:
+    """What the other end says, fit to be shown: it may be long, or meant for a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in words[:_MOST_LETTERS])
 
 
 def _size(message: Any) -> int:
@@ -133,15 +141,33 @@ def computation_value(computation: computation_pb2.Computation) -> executor_pb2.
     return executor_pb2.Value(computation=computation)
 
 
-def serialized(value: Any, value_type: tff.Type) -> executor_pb2.Value:
-    """An engine's value as it is sent."""
+def serialized(value: Any, value_type: tff.Type, site: str = "") -> executor_pb2.Value:
+    """An engine's value as it is sent, to this site: for what the site has itself, the word for it."""
+    if isinstance(value, held.Held):
+        return _text(value.at(site))
+    if held.any_held(value):
+        kinds = [kind for _, kind in tff.structure.iter_elements(value_type)]
+        return struct([serialized(part, kind, site) for part, kind in zip(value, kinds)])
     return tff.framework.serialize_value(_plain(value), value_type)[0]
 
 
-def struct(elements: list[executor_pb2.Value]) -> executor_pb2.Value:
-    """Values that were serialised one by one, as one of a type without names."""
+def struct(elements: list[executor_pb2.Value], order: states.Order | None = None) -> executor_pb2.Value:
+    """Values that were serialised one by one, as one of a type without names; and what a site is to hold."""
     parts = [executor_pb2.Value.Struct.Element(value=element) for element in elements]
+    if order is not None:
+        parts.append(executor_pb2.Value.Struct.Element(name=states.ORDER, value=_text(order.to_bytes().decode())))
     return executor_pb2.Value(struct=executor_pb2.Value.Struct(element=parts))
+
+
+def arrays_in(value: executor_pb2.Value) -> int:
+    """How many arrays are in what is sent."""
+    if value.WhichOneof("value") == "struct":
+        return sum(arrays_in(element.value) for element in value.struct.element)
+    return int(value.WhichOneof("value") == "array")
+
+
+def _text(text: str) -> executor_pb2.Value:
+    return tff.framework.serialize_value(text, tff.TensorType(np.str_))[0]
 
 
 def _plain(value: Any) -> Any:

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 
 _SET_SECCOMP, _FILTER, _NO_NEW_PRIVS = 22, 2, 38
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # where in the kernel's description of a call
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND, _THIRD, _FOURTH = 0, 4, 16, 24, 32, 40  # where in the kernel's description
 _X86_64, _X32 = 0xC000003E, 0x40000000
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _EPERM, _ENOSYS = 1, 38
 _INET, _INET6 = 2, 10
-_STREAM, _TYPE = 1, 0xF  # of sockets; the other bits are flags
+_STREAM, _TYPE, _TCP = 1, 0xF, 6  # of sockets; the other bits of a type are flags
+_FAST_OPEN = 0x20000000  # of what is sent: connects as `connect` does, past Landlock too
+_SENDING = {44: _FOURTH, 46: _THIRD, 307: _FOURTH}  # sendto, sendmsg, sendmmsg: where their flags are
 _THREAD, _NAMESPACES = 0x00010000, 0x7E020000  # flags of clone
 _CLONE, _CLONE3, _SOCKET = 56, 435, 41
 
@@ -34,6 +36,10 @@ _NOBODY_NEEDS = {
     "clock_settime": 227, "clock_adjtime": 305, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173,
     "syslog": 103, "mknod": 133, "mknodat": 259, "memfd_create": 319, "memfd_secret": 447, "execveat": 322,
     "connect": 42,
+    # Landlock does not ask who changes a file's rights, also of one that cannot be opened.
+    "chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452, "chown": 92, "fchown": 93, "lchown": 94,
+    "fchownat": 260, "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463, "removexattr": 197,
+    "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466, "file_setattr": 469,
 }  # fmt: skip
 _NO_PROCESSES = {"fork": 57, "vfork": 58}
 
@@ -82,8 +88,12 @@ def _program(listens: bool, processes: bool) -> Iterable[bytes]:
         socket = [
             _step(_LOAD, _FIRST), _step(_EQUAL, _INET, yes=2), _step(_EQUAL, _INET6, yes=1), refuse,
             _step(_LOAD, _SECOND), _step(_AND, _TYPE), _step(_EQUAL, _STREAM, yes=1), refuse,
+            _step(_LOAD, _THIRD), _step(_EQUAL, 0, yes=2), _step(_EQUAL, _TCP, yes=1), refuse,
         ]  # fmt: skip
         socket.append(_step(_RETURN, _ALLOW))
+    for number, flags in _SENDING.items():
+        yield _step(_EQUAL, number, no=4)
+        yield from (_step(_LOAD, flags), _step(_ANY_BIT, _FAST_OPEN, no=1), refuse, _step(_RETURN, _ALLOW))
     yield _step(_EQUAL, _SOCKET, no=len(socket))
     yield from socket
     yield _step(_RETURN, _ALLOW)

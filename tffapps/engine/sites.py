@@ -3,22 +3,23 @@
 Passes, folds and their order are those of the in-process engine, so the numbers are too; only what a client does in a
 pass (`client_work`) is sent to its site, and all sites of a pass work at the same time. A site's answer is folded in
 its client's turn and dropped. Which site a client's work goes to is written on its data (`AtSite`), or that it is done
-here, as a server's on images of its own: work without such data goes nowhere. What clients keep from round to round is
-sent to them and back: it does leave the site.
+here, as a server's on images of its own: work without such data goes nowhere. What clients keep from round to round
+stays at their sites (`wire.states`); here there are words for it.
 """
 
 import concurrent.futures
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow_federated as tff
 
-from tffapps.engine import lowering, remote, site_jobs
+from tffapps.engine import held, lowering, remote, site_jobs
 from tffapps.engine.client_work import ClientWork
-from tffapps.engine.in_process import ClientError, ClientValues, Fold, InProcessContext, Run
+from tffapps.engine.folding import ClientValues, Fold
+from tffapps.engine.in_process import ClientError, InProcessContext, Run
 from tffapps.engine.judging import Judge, judge_in_office
 from tffapps.engine.plan import Plan
 from tffapps.engine.site_link import SiteLink
@@ -26,7 +27,7 @@ from tffapps.engine.summed_run import Numbering, SummedPass
 from tffapps.engine.summing import Summing, summing_in_office
 from tffapps.engine.values import HERE, AtClients, Spill, Struct, egest, ingest
 from tffapps.errors import UserError
-from tffapps.wire import certificate_checks, jobs
+from tffapps.wire import certificate_checks, jobs, states
 from tffapps.wire.certificates import Certificates
 from tffapps.wire.channel import Unreachable
 from tffapps.wire.messages import Message
@@ -92,6 +93,12 @@ class SitesContext(InProcessContext):
             away = (ConnectionError, Unreachable)  # is told when it is back
             if error is not None and not isinstance(error, away):
                 raise error
+
+    def forget(self, handles: Mapping[str, Collection[str]]) -> None:
+        """Lets sites, if they are there, remove what their clients kept; by their names."""
+        for name, unneeded in handles.items():
+            with contextlib.suppress(ConnectionError, UserError, remote.WorkFailed):
+                self.link(name).call(states.FORGET, states.to_forget(unneeded))
 
     def log_heads(self) -> dict[str, str]:
         """Where each site's log of requests ends, in lines and a hash, of the sites that are there."""
@@ -186,7 +193,7 @@ class _SitesRun(Run):
         """Asks the judge about all answers; those of sites that failed are none."""
         concurrent.futures.wait(answers)
         good = {
-            client: work.named(answers[client].result())
+            client: [part for part in work.named(answers[client].result()) if not held.any_held(part[1])]
             for client, link in enumerate(self._links)
             if link is not None and answers[client].exception() is None
         }
@@ -222,11 +229,18 @@ class _SitesRun(Run):
             for client, answer in pending:
                 try:
                     values = ClientValues(self, client)
+                    own = {
+                        index: values.evaluate(each.block)
+                        for index, each in enumerate(work.inputs)
+                        if index not in same
+                    }
                     given = [
-                        same[index] if index in same else remote.serialized(values.evaluate(each.block), each.type)
+                        same[index] if index in same else remote.serialized(own[index], each.type, link.name)
                         for index, each in enumerate(work.inputs)
                     ]
-                    answer.set_result(link.evaluate(work.computation, remote.struct(given), kind))
+                    order = None if everyone is not None else _order(work, own, given)
+                    found = link.evaluate(work.computation, remote.struct(given, order), _kind(kind, order))
+                    answer.set_result(found if order is None else held.read_handles(found, order.hold, link.name))
                 except BaseException as error:
                     answer.set_exception(error)
 
@@ -234,6 +248,21 @@ class _SitesRun(Run):
             mine = [(client, answers[client]) for client in range(self._clients) if self._links[client] is link]
             threading.Thread(target=attend, args=(link, mine), daemon=True).start()
         return answers
+
+
+def _order(work: ClientWork, values: dict[int, Any], given: list[Any]) -> states.Order | None:
+    """What a site is to hold of its answer, if its client keeps anything."""
+    kept, arrays = work.kept_input, work.kept_arrays
+    if kept is None or arrays is None:
+        return None
+    if held.any_held(values[kept]):
+        return states.Order(arrays)
+    before = sum(map(remote.arrays_in, given[:kept]))
+    return states.Order(arrays, range(before, before + remote.arrays_in(given[kept])))
+
+
+def _kind(kind: tff.Type, order: states.Order | None) -> tff.Type:
+    return kind if order is None else held.with_handles(kind, order.hold)
 
 
 class _AtOneSite(tff.framework.SyncContext):
@@ -244,7 +273,9 @@ class _AtOneSite(tff.framework.SyncContext):
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         parameter, result = comp.type_signature.parameter, comp.type_signature.result
-        argument = None if parameter is None else remote.serialized(ingest(arg, parameter, set()), parameter)
+        argument = (
+            None if parameter is None else remote.serialized(ingest(arg, parameter, set()), parameter, self._link.name)
+        )
         return egest(self._link.evaluate(self._computation, argument, result), result)
 
 
@@ -272,8 +303,7 @@ def _at_clients(value: Any) -> Iterator[AtClients]:
 
 
 def _plain(content: bytes) -> str:
-    text = content[:100].decode(errors="replace")
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return remote.one_line(content[:100].decode(errors="replace"))
 
 
 def _at_once(actions: Sequence[Callable[[], None]]) -> list[Exception | None]:

@@ -89,8 +89,12 @@ class Form:
         """Whole numbers that are sent."""
         return sum(count for role, count in self.runs if role in self._sent) + (self.noise is None)
 
-    def numbers(self, values: np.ndarray) -> np.ndarray:
-        """Of an answer; Refused if it is not of this form."""
+    def numbers(self, values: np.ndarray, longest: float = math.inf) -> np.ndarray:
+        """Of an answer; Refused if it is not of this form.
+
+        `longest` is the member's own bound on the L2 norm of all its `times` numbers, before the weight: a longer row
+        is shortened. Noise comes with a bound of its own.
+        """
         if values.shape != (self.length,):
             raise Refused(f"an answer of {values.size} numbers, of which {self.length} were agreed on")
         if self.noise is not None:
@@ -98,12 +102,19 @@ class Form:
         weight = float(np.round(values[self._where(WEIGHT)][0]))
         if not 0 <= weight <= BOUND:
             raise Refused("a weight that is none")
+        values = self.shortened(values, longest)
         sent = values[self._where(*self._sent)] * self._factors(weight)
         sent = np.where(np.isfinite(sent), sent, 0.0) if weight == 0 else sent  # who leaves itself out has no loss
         if not np.isfinite(sent).all():
             raise Refused("numbers that are not finite")
         whole, out = _encoded(sent)
         return np.append(whole, _encoded(np.asarray([out], np.float64))[0])
+
+    def shortened(self, values: np.ndarray, longest: float) -> np.ndarray:
+        """The same, its `times` numbers no longer than this."""
+        times = self._where(TIMES)
+        length = float(np.linalg.norm(values[times]))
+        return np.where(times, values * (longest / length), values) if longest < length < math.inf else values
 
     def read(self, total: np.ndarray, members: int) -> Total:
         """Of the sum of so many members' numbers; Refused if it cannot be one."""

@@ -1,7 +1,8 @@
 """The gate: a guard of the relay that looks at everything a coordinator wants computed before the worker sees it.
 
     a computation     only operations of the list (operations.txt), none of which opens a file, and TFF's plain blocks
-    a pipeline        the same with those that read and decode images; every text in it is one of the site's own paths
+    a pipeline        the same with those that read and decode images; every text in it is one of the site's own paths,
+                      and no operation that is given texts makes another of them
     an argument       arrays and pipelines
     a call            its result is what `shapes` allows of what was sent with it, and what the policy allows
     an answer         is what the call said, and no larger than the policy says
@@ -20,15 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from tffapps.engine.tff_messages import executor_pb2
-from tffapps.site import graphs, shapes
+from tffapps.site import graphs, keeper, shapes
 from tffapps.site.policy import Policy
 from tffapps.site.relay import COMPUTE, CREATE_CALL, CREATE_VALUE, Call, Made, Refused
 from tffapps.wire import jobs, protocol
 
 _LIST = Path(__file__).with_name("operations.txt")
-_COMPUTATION, _PIPELINE, _DESCRIPTION = "computation", "pipeline", "description"
+_COMPUTATION, _PIPELINE, _DESCRIPTION, _TEXTS = "computation", "pipeline", "description", "texts"
 _PATH = re.compile(rb"(?:(?:train|validation|test)/\d{1,6}|%b/[0-9a-f]{20})/\d{6}(?:\.mask)?" % jobs.MADE.encode())
 _MAGIC = re.compile(rb"[^/.]{0,4}")  # by which a file's format is told
+_READS = "ReadFile"
 _NOTE = "gate"
 _MOST_REMEMBERED = 500
 _UNUSED = ("CreateStruct", "CreateSelection")  # by any coordinator of this project
@@ -77,6 +79,7 @@ class Gate:
         self._images, self._classes = images, classes
         lists = operations()
         more = policy.more_operations
+        self._texts = lists.pop(_TEXTS)
         self._lists = {name: lists[name] | (more if name != _DESCRIPTION else frozenset()) for name in lists}
         self._functions: dict[str, Function] = {}
         self._paths: set[bytes] = set()  # that were found
@@ -148,10 +151,15 @@ class Gate:
         elif kind == "sequence":
             content = graphs.of_sequence(value.sequence)
             self._check_operations(content, _PIPELINE)
-            for text in content.texts:
-                if not _MAGIC.fullmatch(text):
-                    self._check_path(text)
-                    found.paths.add(text)
+            joining = sorted(content.of_texts - self._texts)
+            if joining:
+                raise Refused(f"a pipeline with the operation {joining[0]:.60} on texts, of which it could make a path")
+            paths = {text for text in content.texts if not _MAGIC.fullmatch(text)}
+            if _READS in content.operations and not paths:
+                raise Refused("a pipeline that reads files and names none")
+            for path in paths:
+                self._check_path(path)
+            found.paths |= paths
         else:
             raise Refused(f"an argument with a {kind} in it")
 
@@ -182,12 +190,27 @@ class Gate:
             call.made.notes[_NOTE] = Asked(function, None)
             return
         images = len([path for path in argument.paths if not path.endswith(b".mask")])
-        rule = shapes.allowed(function.result, argument.arrays, max(self._images, images), self._classes)
+        state = keeper.of_call(call.made)
+        rule = self._rule(function, argument, max(self._images, images), state)
+        if state is not None and state.put_in and not images:
+            raise Refused("something of what a client keeps, and of none of its images")
         self._check_rows([function.result[place] for place in sorted(rule.rows)])
         if rule.update and 0 < images < self._policy.least_images:
             raise Refused(f"an update{_of(images)}; the site's policy asks for {self._policy.least_images} at least")
         call.what = ("update" if rule.update else "predictions") + _of(images)
         call.made.notes.update({_NOTE: Asked(function, rule), "images": images})
+
+    def _rule(self, function: Function, argument: Argument, images: int, state: keeper.Held | None) -> shapes.Allowed:
+        """What a client keeps is as it was in size, and gives no room to what leaves."""
+        if state is None:
+            return shapes.allowed(function.result, argument.arrays, images, self._classes)
+        kept = [argument.arrays[place] for place in state.places]
+        if state.hold is not None and list(function.result[state.hold.start : state.hold.stop]) != kept:
+            raise Refused("an answer to be held that is no state of the kind that it came of")
+        sent = [leaf for place, leaf in enumerate(argument.arrays) if place not in state.places]
+        held = state.hold if state.hold is not None else ()
+        rule = shapes.allowed(function.result, sent, images, self._classes, held=held, kept=kept)
+        return rule if state.hold is None else dataclasses.replace(rule, update=True)
 
     def _check_rows(self, rows: Sequence[shapes.Leaf]) -> None:
         if rows and not self._policy.predictions:
@@ -220,7 +243,7 @@ def operations() -> dict[str, frozenset[str]]:
         else:
             section.update(words)
     both = lists.pop("both")
-    return {name: frozenset(found if name == _DESCRIPTION else found | both) for name, found in lists.items()}
+    return {name: frozenset(found if name in (_DESCRIPTION, _TEXTS) else found | both) for name, found in lists.items()}
 
 
 def _asked(value: Made | None) -> Asked:

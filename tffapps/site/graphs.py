@@ -1,4 +1,5 @@
-"""What is in a computation or a pipeline that came in: its operations and texts, wherever in it they are.
+"""What is in a computation or a pipeline that came in: its operations and texts, wherever in it they are, and which
+operations are given texts or make some.
 
 TFF's computations are trees whose leaves are TensorFlow graphs; a pipeline is one graph. A graph has nodes, and
 functions with nodes of their own, which others call, map over datasets or loop. Everything that is there is counted,
@@ -21,6 +22,7 @@ _TENSORFLOW, _LITERAL = "tensorflow", "literal"
 _TREE = ("lambda", "block", "reference", "call", "struct", "selection")
 _FUNCTION = re.compile(r"(?:[a-z]|__)[\w.-]*")  # no operation's name begins like this
 _DEEPEST = 200
+_LONGEST_LENGTH = 35  # bits; so many letters are in no message
 
 
 class Unreadable(ValueError):
@@ -31,6 +33,7 @@ class Unreadable(ValueError):
 class Content:
     operations: set[str] = dataclasses.field(default_factory=set)
     texts: set[bytes] = dataclasses.field(default_factory=set)
+    of_texts: set[str] = dataclasses.field(default_factory=set)  # operations that are told to work on texts
 
 
 def of_computation(computation: Any) -> Content:
@@ -98,7 +101,9 @@ def _graph(content: bytes, found: Content) -> None:
             raise Unreadable(f"a function that is called {name!r:.60}, as operations are")
     for function in graph.library.function:
         _nodes(function.node_def, functions, found)
-        _attributes(function.attr.values(), found)
+        declared = [one for each in function.signature.attr for one in (each.default_value, each.allowed_values)]
+        of_arguments = [one for each in function.arg_attr.values() for one in each.attr.values()]
+        _attributes([*function.attr.values(), *declared, *of_arguments], functions, found)
     _nodes(graph.node, functions, found)
 
 
@@ -106,19 +111,24 @@ def _nodes(nodes: Any, functions: set[str], found: Content) -> None:
     for node in nodes:
         if node.op not in functions:
             found.operations.add(node.op)
-        _attributes(node.attr.values(), found)
+            if any(_STRING in (value.type, *value.list.type) for value in node.attr.values()):
+                found.of_texts.add(node.op)
+        _attributes(node.attr.values(), functions, found)
 
 
-def _attributes(values: Any, found: Content) -> None:
+def _attributes(values: Any, functions: set[str], found: Content) -> None:
     for value in values:
         kind = value.WhichOneof("value")
-        if kind == "tensor":
-            _tensor(value.tensor, found)
-        elif kind == "list":
-            for tensor in value.list.tensor:
-                _tensor(tensor, found)
-        elif kind == "func":
-            _attributes(value.func.attr.values(), found)
+        if kind == "placeholder":  # would be filled in by whoever calls the function, or by a default
+            raise Unreadable("a graph that leaves open what is in it")
+        tensors = {"tensor": [value.tensor], "list": value.list.tensor}.get(kind, ())
+        called = {"func": [value.func], "list": value.list.func}.get(kind, ())
+        for tensor in tensors:
+            _tensor(tensor, found)
+        for function in called:
+            if function.name not in functions:
+                raise Unreadable(f"a call of {function.name!r:.60}, which is not in the graph")
+            _attributes(function.attr.values(), functions, found)
 
 
 def _tensor(tensor: Any, found: Content) -> None:
@@ -143,6 +153,8 @@ def _packed(content: bytes, count: int) -> list[bytes]:
                 shift += 7
                 if byte < 0x80:
                     break
+                if shift > _LONGEST_LENGTH:
+                    raise Unreadable("a constant of texts that cannot be read")
             lengths.append(length)
     except IndexError:
         raise Unreadable("a constant of texts that cannot be read") from None

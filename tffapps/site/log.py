@@ -77,7 +77,8 @@ class Log:
         if waits and len(call.content) < 128:
             return
         what = call.what or _what(call)
-        fields = {"who": call.caller, "asked": call.method, "what": what, "in": len(call.content), "out": answer}
+        came = len(call.content) if call.came < 0 else call.came
+        fields = {"who": call.caller, "asked": call.method, "what": what, "in": came, "out": answer}
         if call.made is not None and call.made.computation:
             fields["computation"] = call.made.computation
         self.add({**fields, "decision": decision[:_LONGEST], "spent": call.spent}, call.method in _AT_ONCE)

@@ -33,9 +33,12 @@ class Policy:
     predictions: bool
     widest_prediction: int
     more_operations: frozenset[str]
+    states: int
+    state_days: int
     epsilon: float | None
     delta: float | None
     only_masked: bool
+    longest_update: float | None
 
     @property
     def hides_updates(self) -> bool:
@@ -74,9 +77,12 @@ def read(file: Path) -> Policy:
         predictions=values.yes("answers", "predictions"),
         widest_prediction=values.whole("answers", "widest_prediction"),
         more_operations=values.names("graphs", "more_operations") or frozenset(),
+        states=values.size("states", "largest"),
+        state_days=values.whole("states", "days"),
         epsilon=values.above_zero("privacy", "epsilon"),
         delta=values.above_zero("privacy", "delta"),
         only_masked=values.yes("privacy", "only_masked"),
+        longest_update=values.above_zero("privacy", "longest_update"),
     )
     if (policy.epsilon is None) != (policy.delta is None):
         raise UserError(f"--policy {file}: [privacy]: give both epsilon and delta, or neither")

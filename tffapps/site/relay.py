@@ -13,7 +13,7 @@ Every method's request is seen, only Compute's answers are: the others hold noth
 guard (one that adds masks or noise, say):
 
 - `call.caller` is the name on the certificate; `call.message` is the request, parsed when first asked for; a guard may
-  replace `call.content`.
+  change it (`call.replace_message`).
 - `call.value` of a Compute is the value that is asked for: how it was `Made`. Its `parts` are, of a call, the function
   and the argument; `value.computation` is the SHA-256 of the computation that was sent, "" for what is none.
 - `made.notes` is a dictionary that lives as long as the value does: what a guard finds out while a computation comes in
@@ -62,7 +62,10 @@ _RECONNECT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_b
 
 
 class Refused(Exception):
-    """What a guard does not let pass: one line for both ends."""
+    """What a guard does not let pass: one line for both ends, in which there may be the caller's own words."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("".join(letter if letter.isprintable() else "?" for letter in why))
 
 
 @dataclasses.dataclass(eq=False)
@@ -86,12 +89,18 @@ class Call:
     value: Made | None = None  # of a Compute: what is asked for
     made: Made | None = None  # of a method that makes a value: that value
     what: str = ""
+    came: int = -1  # how many bytes, if what is forwarded is something else
     spent: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def message(self) -> Any:
         """The request; ValueError if it is none."""
         return getattr(executor_pb2, f"{self.method}Request").FromString(self.content)
+
+    def replace_message(self) -> None:
+        """Forwards `message` as a guard has changed it."""
+        self.came = len(self.content)
+        self.content = self.message.SerializeToString()
 
 
 class Guard(Protocol):

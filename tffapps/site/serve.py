@@ -72,11 +72,11 @@ def serve(
             )
         )
         budget = Budget(confinement.home_of(name), name, allowed.epsilon, allowed.delta)
-        sums = Sums(name, certificates, budget, allowed.only_masked)
+        sums = Sums(name, certificates, budget, allowed.only_masked, allowed.longest_update)
         worker = GuardedWorker(
             where, name=f"site {name}", folder=folder, certificates=certificates,
-            guards=[*gatehouse.guards, sums],  # in this order: what leaves is no update any more
-            own={**mailbox.methods, **gatehouse.permits.methods, **sums.methods}, journal=gatehouse.log,
+            guards=[*gatehouse.guards, sums, gatehouse.keeper.taker],  # in this order
+            own={**mailbox.methods, **gatehouse.methods, **sums.methods}, journal=gatehouse.log,
             coordinator=coordinator, allow_open=allow_open, log=sys.stderr, remove=folder,
             sandbox=confinement.of_the_worker(folder, name) if confined else None,
         )  # fmt: skip

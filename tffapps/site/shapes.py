@@ -2,7 +2,8 @@
 
 The result of a call consists of
 
-    an update       an array of the shape of one that was sent with the call, each once, or packed as `compressed` does
+    an update       an array of the shape of one that was sent with the call, each once, or packed as `compressed` does,
+                    or, where several rows were sent of everything, one row of each: FPL's prototypes of its clusters
     a report        a few numbers: a weight, sums of losses, a confusion matrix
     predictions     rows, no more than the site has images, as wide as the last dimension of an array that was sent
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from tffapps.engine.tff_messages import data_type_pb2
@@ -97,20 +98,40 @@ def _packed(leaf: Leaf, left: collections.Counter[tuple[int, ...]]) -> tuple[int
     return next(fits, None)
 
 
-def allowed(result: Sequence[Leaf], sent: Sequence[Leaf], images: int, classes: int) -> Allowed:
-    """NotAllowed, with one line, if a call that was sent these arrays may not have this result."""
+def _one_of_several(leaf: Leaf, left: collections.Counter[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The shape of the array, of those left, that has several rows of each where this has one, if there is one."""
+    fits = (shape for shape, count in left.items() if count and len(shape) > 2 and (shape[0], *shape[2:]) == leaf.shape)
+    return next(fits, None)
+
+
+def allowed(
+    result: Sequence[Leaf],
+    sent: Sequence[Leaf],
+    images: int,
+    classes: int,
+    *,
+    held: Container[int] = (),
+    kept: Sequence[Leaf] = (),
+) -> Allowed:
+    """NotAllowed, with one line, if a call that was sent these arrays may not have this result.
+
+    `held` are places of the result that do not leave, `kept` arrays that the site itself has put in: predictions may be
+    as wide as these, and that is all they allow.
+    """
     left = collections.Counter(leaf.shape for leaf in sent if leaf.dtype in _BYTES)
-    widths = {leaf.shape[-1] for leaf in sent if leaf.shape}
+    widths = {leaf.shape[-1] for leaf in (*sent, *kept) if leaf.shape}
     reported, rows, update = 0, set(), False
     for place, leaf in enumerate(result):
         if leaf.dtype not in _BYTES:
             raise NotAllowed(f"a result with {leaf} in it: texts do not leave")
+        if place in held:
+            continue
         if _UNKNOWN in leaf.shape:
             width = leaf.shape[1:] or (1,)
             if leaf.shape[0] != _UNKNOWN or len(width) > 1 or (len(leaf.shape) == 2 and width[0] not in widths):
                 raise NotAllowed(f"a result with {leaf} in it, which is no prediction of the model that was sent")
             rows.add(place)
-        elif shape := leaf.shape if left[leaf.shape] else _packed(leaf, left):
+        elif shape := leaf.shape if left[leaf.shape] else _packed(leaf, left) or _one_of_several(leaf, left):
             left[shape] -= 1
             update = True
         elif len(leaf.shape) <= 1 and reported + leaf.numbers <= most_reported(classes, len(sent)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import pathlib
 import threading
 from collections.abc import Callable
@@ -44,11 +45,19 @@ class Sums:
     """A guard of the relay, and the method that prepares what it does.
 
     `only_masked`: what is computed of training images leaves in a secure sum, or not at all. Where the budget has an
-    end, it leaves noised, or not at all.
+    end, it leaves noised, or not at all. `longest` bounds what goes into a secure sum: nobody behind it can.
     """
 
-    def __init__(self, name: str, certificates: Certificates, budget: Budget, only_masked: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        certificates: Certificates,
+        budget: Budget,
+        only_masked: bool = False,
+        longest: float | None = None,
+    ) -> None:
         self._name, self._certificates, self._budget, self._only_masked = name, certificates, budget, only_masked
+        self._longest = math.inf if longest is None else longest
         self._log = logging.getLogger(f"tffapps.site.{name}")
         self._seats: dict[str, Seat] = {}
         self._expected: dict[str, _Expected] = {}
@@ -84,7 +93,10 @@ class Sums:
             if expected.form.noise is not None:
                 self._budget.spend(expected.form.noise)
                 call.spent = {"noise": expected.form.noise.multiplier}
-            whole = expected.form.numbers(numbers.row(content))
+            row = numbers.row(content)
+            whole = expected.form.numbers(row, self._longest)
+            if expected.form.noise is None and expected.form.shortened(row, self._longest) is not row:
+                call.what += ", shortened"
             if expected.masked:
                 whole = self._seat(call.caller).mask(expected.session, expected.number, whole)
             call.what += ", masked" if expected.masked else ", noised"

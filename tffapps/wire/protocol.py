@@ -2,7 +2,7 @@
 
 from importlib import metadata
 
-PROTOCOL = 3  # rises with every change of what is sent; 1 was that of version 0.1.0, which did not say so
+PROTOCOL = 4  # rises with every change of what is sent; 1 was that of version 0.1.0, which did not say so
 DESCRIPTION = "site.json"  # in the worker's working folder: what the site publishes of itself
 _FRAMEWORKS = ("tensorflow", "tensorflow-federated")
 
