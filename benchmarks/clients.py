@@ -5,8 +5,8 @@
 `files` reads every image in every round, `held` has decoded them before (what the systems do below a budget), `fit` is
 one epoch over the same files in batches of the same size. Every contender runs in a process of its own (so peak memory
 is its own), one after the other, the whole list `--passes` times; the best round of each counts. Prints a table; with
-`--results` it is written to benchmarks/clients.csv there as well. The last row is two clients with as
-many images in all as the thousand: memory must not depend on how many clients they are.
+`--results` it is written to benchmarks/clients.csv there as well. The last rows are two clients with
+as many images in all as the thousand: memory must not depend on how many clients they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import small_clients as workload
 CLIENTS = (2, 50, 200, 1000)
 CONTENDERS = [
     *((name, clients, clients * workload.IMAGES) for clients in CLIENTS for name in ("fit", "files", "held")),
-    ("held", 2, CLIENTS[-1] * workload.IMAGES),
+    *((name, 2, CLIENTS[-1] * workload.IMAGES) for name in ("files", "held")),
 ]
 
 
@@ -81,7 +81,7 @@ def _report(measured: dict[tuple[str, int, int], list[dict]], results: pathlib.P
         table.to_csv(path, index=False)
     print(table.to_string(index=False))
     shape = f"{workload.IMAGES} images of {workload.SIDE}x{workload.SIDE}"
-    print(f"6,510 parameters, {shape} a client but in the last row, one epoch a round, {os.cpu_count()} cores")
+    print(f"6,510 parameters, {shape} a client but in the last rows, one epoch a round, {os.cpu_count()} cores")
 
 
 def _measure(name: str, clients: int, images: int, repeats: int) -> dict:

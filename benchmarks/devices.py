@@ -94,6 +94,7 @@ def _measure(options: argparse.Namespace, devices: str, file: str) -> dict:
 
         from models import classifiers
         from tffapps.data import pipeline
+        from tffapps.federated.cohort import Client, play
         from tffapps.federated.fedavg import FedAvg
         from tffapps.federated.round import build_round
         from tffapps.federated.task import Task, cross_entropy
@@ -105,14 +106,20 @@ def _measure(options: argparse.Namespace, devices: str, file: str) -> dict:
         labels = rng.integers(0, CLASSES, (options.clients, options.images)).astype(np.int32)
         shifts = 0.1 * labels[..., None, None, None].astype(np.float32)
         images = 0.7 * rng.random((*labels.shape, SIZE, SIZE, 3), np.float32) + shifts
+
+        def client(place: int) -> Client:  # whose data is made in its turn, as in any command
+            return Client(
+                str(place),
+                lambda number: pipeline.from_arrays(
+                    images[place], labels[place], batch=BATCH, seed=1000 * number + place
+                ),
+            )
+
+        everybody = [client(place) for place in range(options.clients)]
         state, seconds, processor = round_.start(model.get_weights()), [], []
         for number in range(options.rounds + 1):
             begin, used = time.perf_counter(), time.process_time()
-            data = [
-                pipeline.from_arrays(images[client], labels[client], batch=BATCH, seed=1000 * number + client)
-                for client in range(options.clients)
-            ]
-            state = round_.next(state, list(range(options.clients)), data).state
+            state = play(round_, state, everybody, number, min_clients=options.clients).state
             seconds.append(time.perf_counter() - begin)
             processor.append(time.process_time() - used)
         np.savez(file, *state.weights)

@@ -156,20 +156,19 @@ def _count_devices() -> dict[str, int]:
     import tensorflow as tf
 
     from tffapps.engine.in_process import Run
-    from tffapps.engine.values import flatten
 
     used: dict[str, int] = collections.Counter()
-    work = Run._work
+    work = Run._answer  # a client's tensors, in one call
 
     def counted(self, *arguments):
         done = work(self, *arguments)
-        devices = {tf.DeviceSpec.from_string(tensor.device) for tensor in flatten(done)}
+        devices = {tf.DeviceSpec.from_string(tensor.device) for tensor in done}
         # Small whole numbers are kept by the processor, also of work that a GPU has done.
         kinds = {f"{device.device_type}:{device.device_index}" for device in devices}
         used.update(sorted(kind for kind in kinds if "GPU" in kind) or sorted(kinds)[-1:])
         return done
 
-    Run._work = counted
+    Run._answer = counted
     return used
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 # Newest on the package index that installed when this was written; torch is the CPU build where the index has one.
+# tiatoolbox needs a torch before 2.13, which the package index has with CUDA only: pip says that it conflicts.
 PACKAGES = {
     "pfl": ("pfl[tf]==0.6.0", "pillow"),
     "flower": ("flwr[simulation]==1.41.0", "tensorflow-cpu==2.21.0", "pillow"),
@@ -38,3 +39,11 @@ def python_of(name: str, folder: pathlib.Path, install: bool) -> str | None:
                 return None
     stamp.write_text(wanted)
     return str(python)
+
+
+def why_not(name: str, folder: pathlib.Path) -> str:
+    """What pip said of an environment that is not there."""
+    log = folder / f"{name}.log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    said = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    return f"did not install: {said[0]}" if said else "not installed"

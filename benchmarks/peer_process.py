@@ -14,6 +14,10 @@ _MARK = "TFFAPPS_BENCHMARK"  # in the environment of the process and so of all t
 _EVERY = 0.5  # seconds between two looks at memory
 
 
+class TooSlow(RuntimeError):
+    """It was ended, as it took too long."""
+
+
 def run(command: list[str], timeout: float, log: pathlib.Path, **environment: str) -> tuple[str, float]:
     """What it printed, and the most memory of all its processes at any look, in bytes.
 
@@ -36,7 +40,7 @@ def run(command: list[str], timeout: float, log: pathlib.Path, **environment: st
         try:
             printed = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
-            raise RuntimeError(f"took more than {timeout:.0f} s") from None
+            raise TooSlow(f"took more than {timeout:.0f} s") from None
         finally:
             ended.set()
             watcher.join()

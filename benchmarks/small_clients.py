@@ -34,8 +34,8 @@ def parts(clients: int, images: int = 0) -> list[slice]:
     return [slice(count * index // clients, count * (index + 1) // clients) for index in range(clients)]
 
 
-def network() -> Any:
-    """A Keras model, 6,510 parameters, that ends in a softmax."""
+def network(width: int = 12) -> Any:
+    """A Keras model that ends in a softmax, 6,510 parameters unless its dense layer has another width."""
     import tensorflow as tf
 
     layers = tf.keras.layers
@@ -45,7 +45,7 @@ def network() -> Any:
             layers.Conv2D(8, 3, strides=2, padding="same", activation="relu"),
             layers.MaxPool2D(2),
             layers.Flatten(),
-            layers.Dense(12, activation="relu"),
+            layers.Dense(width, activation="relu"),
             layers.Dense(CLASSES, activation="softmax"),
         ]
     )

@@ -50,8 +50,15 @@ def main() -> None:
     with open_engine(job.contender):
         round_ = build_round(task, FedAvg(learning_rate=small_clients.LEARNING_RATE))
         state = round_.start(job.weights)
+        images = [job.data(place) for place in places] if job.images == "memory" else []
+
+        def data_of(place: int, number: int) -> tf.data.Dataset:
+            if images:
+                return pipeline.from_arrays(*images[place], batch=small_clients.BATCH, seed=number, shuffle=False)
+            return batches(job.paths[place], job.labels[place], number)
+
         for number in range(job.rounds + 1):
-            data = [batches(job.paths[place], job.labels[place], number) for place in places]
+            data = [data_of(place, number) for place in places]
             state = round_.next(state, places, data).state
             job.round_ended()
     job.finish(list(state.weights), version("tensorflow", "tensorflow-federated"))

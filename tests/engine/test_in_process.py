@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -191,7 +192,7 @@ def _each_plus_one(values):
 
 
 def test_what_is_made_later_comes_back_to_be_read_later(in_process):
-    """Nothing of one client is held while another one works: arguments are made in turn, results lie in files."""
+    """Of all clients but the next nothing is held while one works: arguments are made in turn, results lie in files."""
     asked, given = [], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
     def argument(client):
@@ -207,6 +208,25 @@ def test_what_is_made_later_comes_back_to_be_read_later(in_process):
     assert sorted(set(asked)) == [0, 1, 2] and all(isinstance(one, Deferred) for one in each)
     assert total.tolist() == plain_total.tolist() == [12, 15]
     assert [one.make().tolist() for one in each] == [one.tolist() for one in plain] == [[2, 3], [4, 5], [6, 7]]
+
+
+def test_the_next_clients_argument_is_made_while_one_works(in_process):
+    """Its failure is its own, and comes in its turn."""
+    threads = {}
+
+    def argument(client):
+        def make():
+            threads[client] = threading.current_thread().name
+            if client == 2:
+                raise OSError("gone")
+            return np.zeros(2, np.float32)
+
+        return Deferred(make)
+
+    with in_process(), pytest.raises(ClientError, match="client 2: OSError: gone") as caught:
+        _each_plus_one([argument(client) for client in range(5)])
+    assert caught.value.client == 2 and sorted(threads) == [0, 1, 2]
+    assert threads[1].startswith("next-client") and not threads[0].startswith("next-client")
 
 
 def test_files_go_with_the_last_value():

@@ -1,5 +1,8 @@
 """A client's part of a pass as one call: the numbers of the calls one by one, bit by bit."""
 
+import contextlib
+import importlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -38,10 +41,11 @@ def data(client):
     return tf.data.Dataset.from_tensor_slices((values, labels)).batch(2)
 
 
-def played(model, aggregator, calls):
+def played(model, aggregator, calls, places=()):
     """The state and the reports after two rounds of three clients; the calls of graphs in the second."""
     round_ = build_round(Task.of_batches(model, SPEC, cross_entropy), FedAvg(), Aggregation(aggregator))
-    with open_engine("in-process"):
+    context = InProcessContext(devices=places)
+    with contextlib.closing(context), tff.framework.get_context_stack().install(context):
         state = round_.start([np.full(weight.shape, 0.1, np.float32) for weight in model.get_weights()])
         for _ in range(2):
             calls.clear()
@@ -49,16 +53,29 @@ def played(model, aggregator, calls):
     return [*state.weights, reports]
 
 
-@pytest.mark.parametrize("aggregator", ["mean", "secure"])
-def test_one_call_gives_the_numbers_of_many(model, aggregator, monkeypatch):
+@pytest.mark.parametrize(
+    ("aggregator", "places", "without"),
+    [("mean", (), "one_call"), ("secure", (), "one_call"), ("mean", ("/device:CPU:0",) * 2, "fold_call")],
+)
+def test_one_call_gives_the_numbers_of_many(model, aggregator, places, without, monkeypatch):
     calls, call = [], GraphFunction.__call__
     monkeypatch.setattr(GraphFunction, "__call__", lambda self, tensors: (calls.append(self), call(self, tensors))[1])
-    together = played(model, aggregator, calls)
+    together = played(model, aggregator, calls, places)
     few = len(calls)  # the server's
-    monkeypatch.setattr(InProcessContext, "one_call", lambda *_: None)
-    apart = played(model, aggregator, calls)
+    monkeypatch.setattr(InProcessContext, without, lambda *_: None)
+    apart = played(model, aggregator, calls, places)
     assert len(calls) >= few + 3 * 3  # each of the clients' again and again
     assert largest_difference(together, apart) == 0
+
+
+def test_a_round_is_traced_without_rewriting_sources_and_gives_variables_no_initial_values(model, monkeypatch):
+    def refuse(function, *_):
+        raise AssertionError(f"AutoGraph rewrites {function}")
+
+    monkeypatch.setattr(importlib.import_module("tensorflow.python.autograph.impl.api"), "_convert_actual", refuse)
+    round_ = build_round(Task.of_batches(model, SPEC, cross_entropy), FedAvg(optimizer="adam"))
+    graphs = tff.framework.serialize_computation(round_.computation).SerializeToString()
+    assert b"scratch" not in graphs and b"portable" in graphs and b"VarIsInitializedOp" not in graphs
 
 
 def test_what_the_server_sends_is_of_this_round_and_not_of_the_first():

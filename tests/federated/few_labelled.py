@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from tffapps.engine import open_engine
+from tffapps.federated.anchored import GoldData
 from tffapps.federated.cohort import Client, play
 from tffapps.federated.few_labels import TwoViewData
-from tffapps.federated.pseudo_label_plus import GoldData
 from tffapps.federated.round import build_round
 from tffapps.federated.task import Task, cross_entropy
 

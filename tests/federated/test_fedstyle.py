@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.embedding import with_embedding
+from models import classifiers, cut
+from models.embedding import embedding_size, with_embedding
 from tests.conftest import largest_difference
 from tests.federated.embedded import (
     CLASSES,
@@ -23,9 +24,13 @@ from tests.federated.embedded import (
     task,
 )
 from tffapps.engine import open_engine
-from tffapps.federated.embeddings import Means, TrainingAndOnce
+from tffapps.errors import UserError
+from tffapps.federated.embeddings import Means, TrainingAndOnce, check_gradient
+from tffapps.federated.fedproto import FedProto
 from tffapps.federated.fedstyle import FedStyle, contrast, contrast_of, distance_of
+from tffapps.federated.fpl import FPL
 from tffapps.federated.local import Counted
+from tffapps.federated.moon import Moon
 from tffapps.federated.round import build_round
 
 E = math.e
@@ -264,3 +269,42 @@ def test_a_schedule_for_the_clients_and_images_once(whole, public):
     [(constant, _)] = played(whole, SINGLE, 1, server_data=public)
     assert largest_difference(state.weights, constant.weights) > 1e-5
     assert [kept[client][1].tolist() for client in kept] == np.eye(CLASSES).tolist()
+
+
+def gradients_of(loss, network):
+    """The largest entry of a loss's gradient among the weights that train; the loss is of (labels, embeddings)."""
+    images, labels = arrays_of_pictures()
+    with tf.GradientTape() as tape:
+        value = loss(labels, with_embedding(network)(images, training=True)[0])
+    found = tape.gradient(value, network.trainable_variables)
+    return max((float(tf.reduce_max(tf.abs(each))) for each in found if each is not None), default=0.0)
+
+
+def arrays_of_pictures():
+    rng = np.random.default_rng(3)
+    return rng.random((6, 32, 32, 3), np.float32), tf.constant([0, 1, 2, 0, 1, 2])
+
+
+def test_style_losses_reach_trained_weights_at_a_cut_and_none_of_a_bare_head():
+    """L2 and L3 of clients, L5 of the server: at a cut below the embedding, and where only the classifier trains."""
+    whole = classifiers.build("tiny", input_shape=(32, 32, 3), classes=3)
+    width = embedding_size(whole)
+    rng = np.random.default_rng(4)
+    held, told = (means(rng.normal(size=(3, width)), [1, 1, 1]) for _ in range(2))
+    losses = {
+        "L2": lambda labels, vectors: contrast_of(labels, vectors, held, told),
+        "L3": lambda labels, vectors: distance_of(labels, vectors, told),
+        "L5": lambda labels, vectors: contrast_of(labels, vectors, told, held),
+    }
+    at_cut = classifiers.build("tiny", input_shape=(32, 32, 3), classes=3)
+    cut.split(at_cut, "block2_pool")  # freezes what is below
+    assert 0 < len(at_cut.trainable_variables) < len(whole.trainable_variables)
+    bare = classifiers.build("tiny", input_shape=(32, 32, 3), classes=3, trainable_base=False)
+    for name, loss in losses.items():
+        assert gradients_of(loss, at_cut) > 1e-6, name
+        assert gradients_of(loss, bare) == 0, name
+    check_gradient(FedStyle(), at_cut)
+    check_gradient(FedStyle(style_contrast=0, style_mse=0, style_server_contrast=0), bare)  # has no loss of its own
+    for method in (FedStyle(), FedProto(), FPL(), Moon()):
+        with pytest.raises(UserError, match=f"--methods {method.name}: its own loss .* no gradient; give --train-from"):
+            check_gradient(method, bare)

@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import resource
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tffapps.engine import devices as several
@@ -58,6 +58,12 @@ class Engine:
     def about(self, application: str, method: str, run: str) -> None:
         """Tells the sites, if there are any, what the work that follows is for: a site's policy may refuse it."""
         self.context.about(application, method, run)
+
+    def forget(self, kept: Iterable[Sequence[Any]]) -> None:
+        """Lets the sites remove what clients kept there; `kept` is what a run has of each client."""
+        from tffapps.engine.held import by_site
+
+        self.context.forget(by_site(kept))
 
     def log_heads(self) -> dict[str, str]:
         """By site: how many lines its log of requests has, and the hash of the last."""

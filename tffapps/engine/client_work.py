@@ -19,6 +19,7 @@ import tensorflow_federated as tff
 from tensorflow_federated import framework as _f
 
 from tffapps.engine import lowering
+from tffapps.engine.held import KEPT
 from tffapps.engine.judging import Answer
 from tffapps.engine.plan import Step, argument
 from tffapps.engine.values import Struct
@@ -53,11 +54,14 @@ class ClientWork:
         self._kept = {step.name: self._output(_reference(step)) for step in todo if step.keep and not raw}
         self._names = [self._name(block) for _, block in self._outputs.values()]
         self.inputs = [each for _, each in self._inputs.values()]
+        # Where what clients keep comes in and goes out, if both do: the input's number, and places of arrays.
+        self.kept_input = next((place for place, each in enumerate(self.inputs) if _selected(each.block) == KEPT), None)
         result = _f.Struct([(None, block) for _, block in self._outputs.values()])
         self.type = tff.FunctionType(tff.StructType([(None, each.type) for each in self.inputs]), result.type_signature)
         # References to the parameter could not know its type before all inputs were known.
         parameter = _f.Reference(_PARAMETER, self.type.parameter)
         taken = [(_input_name(index), _f.Selection(parameter, index=index)) for index in range(len(self.inputs))]
+        self.kept_arrays = self._arrays_called(KEPT) if self.kept_input is not None else None
         block = _f.Block([*taken, *self._locals.items()], result)
         self.body = _f.Lambda(_PARAMETER, self.type.parameter, block)
 
@@ -95,6 +99,20 @@ class ClientWork:
             for name, kind in tff.structure.iter_elements(result)
         ]
 
+    def _arrays_called(self, name: str) -> range | None:
+        """Places of arrays in an answer that belong to its part of this name, if it has one."""
+        place = 0
+        for index, kind in enumerate(self.type.result):
+            whole = [(self._names[index], kind)]
+            for found, part in (
+                tff.structure.to_elements(kind) if self.is_raw and isinstance(kind, tff.StructType) else whole
+            ):
+                count = len(tff.structure.flatten(part))
+                if found == name and count:
+                    return range(place, place + count)
+                place += count
+        return None
+
     def _needs_the_client(self, step: Step) -> bool:
         """Whether a step is of the client's own data, not of what earlier steps made of it."""
         uri = step.call.function.uri
@@ -114,11 +132,7 @@ class ClientWork:
         """Of an output that is one field of another step's result; "" of any other."""
         local = self._locals.get(block.name) if isinstance(block, _f.Reference) else None
         picks = local.function.result if isinstance(local, _f.Call) and isinstance(local.function, _f.Lambda) else None
-        if not isinstance(picks, _f.Selection) or not isinstance(picks.source, _f.Reference):
-            return ""
-        if picks.name is not None:
-            return picks.name
-        return tff.structure.to_elements(picks.source.type_signature)[picks.index][0] or ""
+        return _selected(picks)
 
     def _output(self, block: _f.ComputationBuildingBlock) -> int:
         # Several aggregations may be of the same value: it is sent once.
@@ -177,6 +191,15 @@ class ClientWork:
 
 def _reference(step: Step) -> _f.Reference:
     return _f.Reference(step.name, step.call.type_signature)
+
+
+def _selected(block: _f.ComputationBuildingBlock | None) -> str:
+    """The name of the element that is picked of something; "" of what is no such pick."""
+    if not isinstance(block, _f.Selection) or not isinstance(block.source, _f.Reference):
+        return ""
+    if block.name is not None:
+        return block.name
+    return tff.structure.to_elements(block.source.type_signature)[block.index][0] or ""
 
 
 def _root(block: _f.ComputationBuildingBlock) -> str:

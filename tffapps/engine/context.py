@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import tensorflow_federated as tff
@@ -34,6 +34,9 @@ class EngineContext(tff.framework.SyncContext):
 
     def about(self, application: str, method: str, run: str) -> None:
         """Tells the sites what the work that follows is for; UserError if one does not allow it."""
+
+    def forget(self, handles: Mapping[str, Collection[str]]) -> None:
+        """Lets sites remove what their clients kept (`wire.states`), by their names."""
 
     def log_heads(self) -> dict[str, str]:
         """Where each site's log of requests ends."""

@@ -123,18 +123,31 @@ class Pool:
             return work(number)
 
     def at_home(self, value: Any) -> Any:
-        """An engine value on the first device, where results are folded."""
-        import tensorflow as tf
-        import tensorflow_federated as tff
+        """An engine value, or a list of tensors, on the first device, where results are folded."""
+        return self.at(0, value)
 
-        if isinstance(value, tff.structure.Struct):
-            elements = tff.structure.iter_elements(value)
-            return tff.structure.Struct([(name, self.at_home(part)) for name, part in elements])
-        if not isinstance(value, tf.Tensor):  # a dataset
-            return value
-        with tf.device(self.devices[0]):
-            return tf.identity(value)
+    def at(self, place: int, value: Any) -> Any:
+        """The same on any of the devices."""
+        import tensorflow as tf
+
+        with tf.device(self.devices[place]):
+            return _copied(value, self.devices[place])
 
     def close(self) -> None:
         with contextlib.suppress(RuntimeError):
             self._executor.shutdown(cancel_futures=True)
+
+
+def _copied(value: Any, device: str) -> Any:
+    import tensorflow as tf
+    import tensorflow_federated as tff
+
+    if isinstance(value, list):
+        return [_copied(part, device) for part in value]
+    if isinstance(value, tff.structure.Struct):
+        return tff.structure.Struct(
+            [(name, _copied(part, device)) for name, part in tff.structure.iter_elements(value)]
+        )
+    if not isinstance(value, tf.Tensor) or value.dtype == tf.variant or value.device.endswith(device):
+        return value  # a dataset, or what is there
+    return tf.identity(value)

@@ -8,11 +8,13 @@ turn, so memory does not grow with their number.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -22,10 +24,13 @@ from tffapps.engine import lowering
 from tffapps.engine.client_work import Input
 from tffapps.engine.context import EngineContext
 from tffapps.engine.devices import Pool
+from tffapps.engine.folding import ClientValues, Fold
 from tffapps.engine.graph_function import GraphFunction
-from tffapps.engine.one_call import OneCall
+from tffapps.engine.one_call import FoldCall, OneCall, WorkCall
 from tffapps.engine.plan import Plan, Step, argument
 from tffapps.engine.values import AtClients, Spill, Struct, any_deferred, egest, flatten, ingest, pack
+
+T = TypeVar("T")
 
 
 class ClientError(RuntimeError):
@@ -52,7 +57,7 @@ class InProcessContext(EngineContext):
         # By the device's number too: each has graphs, and so variables, of its own.
         self._graphs: dict[tuple[int | None, bytes], GraphFunction] = {}
         self._functions: dict[tuple[int | None, int], tuple[_f.CompiledComputation, GraphFunction]] = {}
-        self._calls: dict[tuple[int, int], tuple[Plan, OneCall | None]] = {}
+        self._calls: dict[tuple[Any, ...], tuple[Plan, Any]] = {}
 
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         plan = self._plan(comp)
@@ -78,16 +83,32 @@ class InProcessContext(EngineContext):
 
     def one_call(self, plan: Plan, number: int, run: Run) -> OneCall | None:
         """A client's part of a pass; None if it cannot be one function. Traced once, with the help of any run."""
-        key = (id(plan), number)
+        return self._traced(OneCall, plan, number, run)
+
+    def work_call(self, plan: Plan, number: int, run: Run) -> WorkCall | None:
+        """The same without its folds, on the device that the calling thread works for."""
+        return self._traced(WorkCall, plan, number, run)
+
+    def fold_call(self, plan: Plan, number: int, run: Run) -> FoldCall | None:
+        """The folds of a pass."""
+        return self._traced(FoldCall, plan, number, run)
+
+    def _traced(self, kind: type[T], plan: Plan, number: int, run: Run) -> T | None:
+        key = (kind, self.place, id(plan), number)
         if key not in self._calls:
             try:
-                self._calls[key] = plan, OneCall(plan, number, run.function)
+                self._calls[key] = plan, kind(plan, number, run.function)  # type: ignore[call-arg]
             except NotImplementedError:
                 self._calls[key] = plan, None
         return self._calls[key][1]
 
+    @property
+    def place(self) -> int | None:
+        """The number of the device that the calling thread works for, of several."""
+        return self._pool.place if self._pool else None
+
     def graph_function(self, block: _f.CompiledComputation) -> GraphFunction:
-        place = self._pool.place if self._pool else None
+        place = self.place
         key = (place, id(block))
         if key not in self._functions:
             content = (place, block.proto.SerializeToString(deterministic=True))
@@ -101,13 +122,23 @@ class InProcessContext(EngineContext):
         """Whether clients run side by side, on several devices."""
         return self._pool is not None
 
+    @functools.cached_property
+    def ahead(self) -> concurrent.futures.Executor:
+        """Where the next client's arguments are made (its files read, say) while a client trains, on one device."""
+        return concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="next-client")
+
     def in_order(self, work: Callable[[int], Any], clients: int) -> Generator[Any, None, None]:
         """What the work of each client comes to, in their order, on several devices."""
         pool = self._pool
         assert pool is not None
         return pool.in_order(lambda client: pool.at_home(work(client)), clients)
 
+    def here(self, value: Any) -> Any:
+        """A value on the device that the calling thread works for."""
+        return value if self._pool is None or self.place is None else self._pool.at(self.place, value)
+
     def close(self) -> None:
+        self.ahead.shutdown()
         if self._pool is not None:
             self._pool.close()
 
@@ -129,7 +160,7 @@ class Run:
         self._kept: dict[str, list[Any]] = {step.name: [] for step in plan.steps if step.keep}
         self._same_for_all: dict[str, Any] = {}
         self._working_out = threading.RLock()  # what is the same for all is worked out once, whoever asks first
-        self._given_to_all: dict[tuple[int, int], Any] = {}
+        self._given_to_all: dict[tuple[int | None, int, int], Any] = {}
 
     def result(self) -> Any:
         for number in range(self._plan.passes):
@@ -154,55 +185,100 @@ class Run:
     def _fold_clients(self, number: int, folds: list[Fold], kept: list[str]) -> None:
         """Does the work of every client in a pass; results are folded one after the other."""
         if self._context.several:
-            return self._fold_side_by_side(folds, kept)
+            return self._fold_side_by_side(number, folds, kept)
+        made: concurrent.futures.Future[Any] | None = None
         for client in range(self._clients):
             try:
-                self._fold_client(number, client, folds, kept)
+                made = self._fold_client(number, client, folds, kept, made, ahead=client + 1 < self._clients)
             except Exception as error:
                 raise ClientError(client, error) from error
 
-    def _fold_side_by_side(self, folds: list[Fold], kept: list[str]) -> None:
-        done = self._context.in_order(lambda client: self._work(client, folds, kept), self._clients)
+    def _fold_side_by_side(self, number: int, folds: list[Fold], kept: list[str]) -> None:
+        call = self._context.fold_call(self._plan, number, self)
+        work = functools.partial(self._work, folds, kept) if call is None else functools.partial(self._answer, number)
+        done = self._context.in_order(work, self._clients)
         with contextlib.closing(done):
             for client in range(self._clients):
                 try:
-                    parts = iter(next(done))
-                    for fold in folds:
-                        fold.add(next(parts))
-                    for name in kept:
-                        self._keep(name, next(parts))
+                    if call is None:
+                        self._fold(next(done), folds, kept)
+                    else:
+                        self._folded(folds, *call(next(done), [fold.total for fold in folds]))
                 except Exception as error:
                     raise ClientError(client, error) from error
 
-    def _work(self, client: int, folds: list[Fold], kept: list[str]) -> Struct:
+    def _fold(self, parts: Struct, folds: list[Fold], kept: list[str]) -> None:
+        values = iter(parts)
+        for fold in folds:
+            fold.add(next(values))
+        for name in kept:
+            self._keep(name, next(values))
+
+    def _folded(self, folds: list[Fold], totals: list[Any], of_client: Mapping[str, Any]) -> None:
+        for fold, total in zip(folds, totals):
+            fold.total = total
+        for name, value in of_client.items():
+            self._keep(name, value)
+
+    def _work(self, folds: list[Fold], kept: list[str], client: int) -> Struct:
         """What one client has for each fold, then what is kept of it."""
         values = ClientValues(self, client)
         parts = [*(values.evaluate(fold.value) for fold in folds), *(values[name] for name in kept)]
         return Struct([(None, part) for part in parts])
 
-    def _fold_client(self, number: int, client: int, folds: list[Fold], kept: list[str]) -> None:
-        values, call = ClientValues(self, client), self._context.one_call(self._plan, number, self)
+    def _answer(self, number: int, client: int) -> list[tf.Tensor]:
+        """The same as the tensors of one call's answer."""
+        call = self._context.work_call(self._plan, number, self)
+        assert call is not None  # there is a `fold_call`
+        given = self._all_given(number, call.inputs, client)
+        return call([list(flatten(value)) for value in given])
+
+    def _fold_client(
+        self,
+        number: int,
+        client: int,
+        folds: list[Fold],
+        kept: list[str],
+        made: concurrent.futures.Future[Any] | None = None,
+        *,
+        ahead: bool = False,
+    ) -> concurrent.futures.Future[Any] | None:
+        """`made` are the client's arguments, if that has been begun; `ahead` begins and returns the next client's."""
+        call = self._context.one_call(self._plan, number, self)
         if call is None:
+            values = ClientValues(self, client)
             for fold in folds:
                 fold.add(values.evaluate(fold.value))
             for name in kept:
                 self._keep(name, values[name])
-            return
+            return None
         # Alive until the call is done: functions of a pipeline go with the object that made them, not with its tensor.
-        given = [self._given(number, place, each, values) for place, each in enumerate(call.inputs)]
-        totals, of_client = call([list(flatten(value)) for value in given], [fold.total for fold in folds])
-        for fold, total in zip(folds, totals):
-            fold.total = total
-        for name in kept:
-            self._keep(name, of_client[name])
+        given = self._all_given(number, call.inputs, client) if made is None else made.result()
+        following = None
+        if ahead:
+            following = self._context.ahead.submit(self._all_given, number, call.inputs, client + 1)
+        try:
+            self._folded(folds, *call([list(flatten(value)) for value in given], [fold.total for fold in folds]))
+        except BaseException:
+            if following is not None:  # nothing is left running
+                following.cancel()
+                concurrent.futures.wait([following])
+            raise
+        return following
+
+    def _all_given(self, number: int, inputs: Sequence[Input], client: int) -> list[Any]:
+        """What a client's call is called with."""
+        values = ClientValues(self, client)
+        return [self._given(number, place, each, values) for place, each in enumerate(inputs)]
 
     def _given(self, number: int, place: int, each: Input, values: ClientValues) -> Any:
         """One of a call's inputs; those that are the same for all are made once."""
         if not each.same_for_all:
             return values.evaluate(each.block)
-        if (number, place) not in self._given_to_all:
-            self._given_to_all[number, place] = values.evaluate(each.block)
-        return self._given_to_all[number, place]
+        key = (self._context.place, number, place)  # each device has them once
+        if key not in self._given_to_all:
+            self._given_to_all[key] = self._context.here(values.evaluate(each.block))
+        return self._given_to_all[key]
 
     def _keep(self, name: str, value: Any) -> None:
         if self._spill is not None:
@@ -319,42 +395,3 @@ class _Scope:
     def seen(self, value: Any) -> Any:
         """A client-placed argument as this client sees it."""
         return value.of(self.client) if self.client is not None and isinstance(value, AtClients) else value
-
-
-class ClientValues:
-    """The values of one client in one pass, each worked out when it is first asked for."""
-
-    def __init__(self, run: Run, client: int) -> None:
-        self._run = run
-        self.client = client
-        self._values: dict[str, Any] = {}
-
-    def given(self, values: Mapping[str, Any]) -> None:
-        """Steps that were done elsewhere."""
-        self._values.update(values)
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._values:
-            kept, value = self._run.kept_value(name, self.client)
-            self._values[name] = value if kept else self._run.client_call(self._run.client_step(name), self)
-        return self._values[name]
-
-    def evaluate(self, block: _f.ComputationBuildingBlock) -> Any:
-        return self._run.client_value(block, self)
-
-
-class Fold:
-    """A `federated_aggregate` in progress: zero, then accumulate client by client, then report."""
-
-    def __init__(self, run: Run, step: Step) -> None:
-        self.name = step.name
-        self.value = argument(step.call, 0)
-        self.total = run.server_value(argument(step.call, 1))
-        self._accumulate = run.server_value(argument(step.call, 2))
-        self._report = run.server_value(argument(step.call, 4))  # 3 merges partial totals: there is just one
-
-    def add(self, value: Any) -> None:
-        self.total = self._accumulate(Struct([(None, self.total), (None, value)]))
-
-    def report(self) -> Any:
-        return self._report(self.total)

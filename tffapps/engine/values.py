@@ -17,6 +17,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 import tree
 
+from tffapps.engine.held import Held
+
 Struct = tff.structure.Struct
 # As in TFF, arguments are converted within a kind and where nothing is lost, or refused.
 _KINDS = {"b": "bool", "i": "integer", "u": "integer", "f": "real", "c": "complex"}
@@ -81,7 +83,7 @@ def ingest(value: Any, value_type: tff.Type, cardinality: set[int]) -> Any:
     if isinstance(value_type, tff.SequenceType):
         return _ingest_sequence(value, value_type)
     if isinstance(value_type, tff.TensorType):
-        return _ingest_tensor(value, value_type)
+        return Held.of(value) or _ingest_tensor(value, value_type)
     raise NotImplementedError(f"arguments of type {value_type} are not supported by the in-process engine")
 
 
@@ -235,6 +237,8 @@ def egest(value: Any, value_type: tff.Type) -> Any:
         elements = tff.structure.to_elements(value_type)
         plain = Struct([(name, egest(part, kind)) for (name, kind), part in zip(elements, value)])
         return tff.types.type_to_py_container(plain, value_type)
+    if isinstance(value, Held):
+        return value.to_array()
     return value.numpy() if isinstance(value, tf.Tensor) else value
 
 

@@ -27,6 +27,7 @@ NAMES = ("mean", "robust", "secure", "dp", "compressed", *AGAINST_BAD)
 SECURE_BOUND = float(2**29)  # largest value × examples of one client in a secure sum
 SECURE_CLIENTS = 2**12  # most clients in one
 _QUANTISED_FROM = 20_000  # tensors with more values than this are sent in 8 bits by TFF's compression
+_PACKED_BITS = 28  # of these 8-bit values that TFF puts into one number of 32 bits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +155,8 @@ class Aggregation:
         for shape, dtype, trained in zip(layout.shapes, layout.dtypes, layout.trainable):
             count = math.prod(shape)
             quantised = trained and count > _QUANTISED_FROM
-            total += count + 2 * dtype.itemsize if quantised else count * dtype.itemsize
+            packed = 4 * math.ceil(8 * count / _PACKED_BITS) + 2 * dtype.itemsize  # and the range
+            total += packed if quantised else count * dtype.itemsize
         return total
 
     def epsilon(self, rounds: int) -> float | None:

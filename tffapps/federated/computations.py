@@ -61,9 +61,9 @@ def client_work(
         values = [*(value for part in update for value in part), *done.gathered, *kept]
         finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in values if value.dtype.is_floating])
         ok = tf.logical_and(finite, done.examples > 0)
-        # Zeroed, not multiplied by zero: 0 · NaN is NaN.
-        update = Update(*([tf.where(ok, value, tf.zeros_like(value)) for value in part] for part in update))
-        gathered = [tf.where(ok, value, tf.zeros_like(value)) for value in done.gathered]
+        # Zeroed, not multiplied by zero: 0 · NaN is NaN. Chosen, not copied: an update is as large as the model.
+        trained, statistics, sent, gathered = _or_zeros(ok, [*update, list(done.gathered)])
+        update = Update(trained, statistics, sent)
         kept = [tf.where(ok, new, old) for new, old in zip(kept, site.kept)]
         numbers = (site.position, ok, done.examples, done.loss if says_loss else 0.0, *done.extras)
         numbers = (*numbers, done.overflowed if says_loss else 0.0) if scaling.columns(task.model) else numbers
@@ -87,6 +87,15 @@ def client_work(
             return portable(list(weights), ClientContext(position, list(memory)), data)
 
     return work
+
+
+def _or_zeros(ok: tf.Tensor, parts: list[Tensors]) -> list[Tensors]:
+    """The same, or zeros in their place."""
+    values = [value for part in parts for value in part]
+    if not values:
+        return parts
+    chosen = iter(tf.cond(ok, lambda: values, lambda: [tf.zeros_like(value) for value in values]))
+    return [[next(chosen) for _ in part] for part in parts]
 
 
 def _with_own_loss(task: Task, data: Any) -> tuple[Task, Any]:

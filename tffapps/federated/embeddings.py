@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tffapps.errors import UserError
 from tffapps.federated.lazy import np, tf
 from tffapps.federated.method import Method
 from tffapps.settings import setting
@@ -51,6 +52,17 @@ class EmbeddingMethod(Method):
             data,
             forward=lambda images, _: model(images, training=True),
             loss=lambda labels, pair: loss(labels, *pair),
+        )
+
+
+def check_gradient(method: Method, model: tf.keras.Model) -> None:
+    """Refuses, by name, a method whose own loss would reach none of the weights that this model trains."""
+    from models.embedding import embedding_of
+
+    if method.learns_embeddings and not embedding_of(model).trainable_weights:
+        raise UserError(
+            f"--methods {method.name}: its own loss is of embeddings, and no weight before the classifying layer"
+            " trains, so it has no gradient; give --train-from a stage or all, or --head conv, or leave the method out"
         )
 
 

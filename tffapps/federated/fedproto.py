@@ -33,6 +33,10 @@ class FedProto(EmbeddingMethod):
 
     proto_weight: float = setting(1.0, "FedProto: weight of the distance to the prototype (its code)", least=0)
 
+    @property
+    def learns_embeddings(self) -> bool:
+        return bool(self.proto_weight)
+
     def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The global prototypes."""
         return embeddings.no_means(task)

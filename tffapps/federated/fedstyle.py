@@ -45,6 +45,10 @@ class FedStyle(EmbeddingMethod):
     style_server_ce: float = setting(10.0, "FedStyle: weight of the server's cross-entropy, λ4 (paper)", least=0)
     style_server_contrast: float = setting(0.005, "FedStyle: weight of the server's contrast, λ5 (paper)", least=0)
 
+    @property
+    def learns_embeddings(self) -> bool:
+        return bool(self.style_contrast or self.style_mse or self.style_server_contrast)
+
     def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The global styles."""
         return embeddings.no_means(task)

@@ -40,6 +40,10 @@ class FPL(EmbeddingMethod):
     fpl_contrast: float = setting(1.0, "FPL: weight of the contrast with cluster prototypes (paper)", least=0)
     fpl_mse: float = setting(1.0, "FPL: weight of the distance to the unbiased prototype (paper)", least=0)
 
+    @property
+    def learns_embeddings(self) -> bool:
+        return bool(self.fpl_contrast or self.fpl_mse)
+
     def first_memory(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The cluster prototypes: room for as many as the clients of a round can have."""
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tffapps.errors import UserError
 from tffapps.federated import record_noise
 from tffapps.federated.optimizers import LocalOptimizer
+from tffapps.federated.over_batches import over_batches
 from tffapps.federated.scaling import LossScaling
 
 Tensors = list[tf.Tensor]
@@ -64,6 +65,16 @@ class ClientResult(NamedTuple):
     overflowed: Any = 0.0  # steps that were skipped (`scaling`), a float32
 
 
+class _Progress(NamedTuple):
+    """Between two steps of `train`."""
+
+    optimizer: Any
+    scale: Any
+    examples: tf.Tensor
+    loss_sum: tf.Tensor
+    number: tf.Tensor  # of steps taken
+
+
 def train(
     model: tf.keras.Model,
     batches: tf.data.Dataset,
@@ -89,30 +100,24 @@ def train(
     drawn = itertools.count()  # of a step's noises: a rule may ask for gradients more than once
     outputs_of = forward or (lambda images, _: model(images, training=True))
 
-    @tf.function
+    @tf.function(autograph=False)
     def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, ...]:
-        state, scale = optimizer.start(variables), scaling.start()
         start = [variable.read_value() for variable in variables]
-        examples, loss_sum, number = tf.constant(0.0), tf.constant(0.0), tf.constant(0.0)
-        for images, labels in iter(batches):  # `iter`: without it TensorFlow reduces the dataset, twice as slow
 
-            def loss_and_gradients(
-                statistics: bool = True,
-                images: Any = images,
-                labels: Any = labels,
-                number: Any = number,
-                scale: Any = scale,
-            ) -> tuple[tf.Tensor, Tensors]:
+        def one_step(before: _Progress, batch: Any) -> _Progress:
+            (images, labels), (state, scale, examples, loss_sum, number) = batch, before
+
+            def loss_and_gradients(statistics: bool = True) -> tuple[tf.Tensor, Tensors]:
                 if private is not None:
                     place = tf.cast(number, tf.int32), next(drawn)
                     return tf.constant(0.0), record_noise.gradients(model, loss, images, labels, private, place)
-                before = [] if statistics else [variable.read_value() for variable in others]
+                as_they_were = [] if statistics else [variable.read_value() for variable in others]
                 with tf.GradientTape() as tape:
                     mean = tf.reduce_mean(loss(labels, outputs_of(images, tf.cast(number, tf.int32))))
                     total = tf.add_n([mean, *model.losses]) if model.losses else mean
                     scaled = scaling.scaled(total, scale)
                 gradients = scaling.unscaled(tape.gradient(scaled, variables), scale)
-                for variable, value in zip(others, before):
+                for variable, value in zip(others, as_they_were):
                     variable.assign(value)
                 return mean, gradients
 
@@ -120,11 +125,14 @@ def train(
             mean, gradients = rule(loss_and_gradients, variables, start)
             step = functools.partial(optimizer.step, state, variables, gradients, cosine(number, steps))
             state, scale, taken = scaling.step(step, state, gradients, scale, undo)
-            number += taken
             count = taken * tf.cast(tf.shape(labels)[0], tf.float32)
-            examples += count
             loss_sum += tf.math.multiply_no_nan(mean, count)
-        return examples, tf.math.divide_no_nan(loss_sum, examples), number, scaling.overflowed(scale)
+            return _Progress(state, scale, examples + count, loss_sum, number + taken)
+
+        first = _Progress(optimizer.start(variables), scaling.start(), *(tf.constant(0.0) for _ in range(3)))
+        done = over_batches(one_step, batches, first)
+        mean = tf.math.divide_no_nan(done.loss_sum, done.examples)
+        return done.examples, mean, done.number, scaling.overflowed(done.scale)
 
     examples, mean_loss, number, overflowed = run(batches)
     return ClientResult(examples, mean_loss, steps=number, overflowed=overflowed)
@@ -142,12 +150,13 @@ def confusion(model: tf.keras.Model, batches: tf.data.Dataset) -> tf.Tensor:
     """Counts of examples by true and predicted class: float32 (classes, classes)."""
     classes = model.output_shape[-1]
 
-    @tf.function
+    def count(counts: tf.Tensor, batch: Any) -> tf.Tensor:
+        images, labels = batch
+        predicted = tf.argmax(model(images, training=False), axis=-1, output_type=tf.int32)
+        return counts + tf.math.confusion_matrix(labels, predicted, classes, dtype=tf.float32)
+
+    @tf.function(autograph=False)
     def run(batches: tf.data.Dataset) -> tf.Tensor:
-        counts = tf.zeros([classes, classes])
-        for images, labels in iter(batches):
-            predicted = tf.argmax(model(images, training=False), axis=-1, output_type=tf.int32)
-            counts += tf.math.confusion_matrix(labels, predicted, classes, dtype=tf.float32)
-        return counts
+        return over_batches(count, batches, tf.zeros([classes, classes]))
 
     return run(batches)

@@ -57,6 +57,11 @@ class Method:
     )
     record_clip: float = setting(1.0, "record-dp: largest L2 norm of one image's gradient", above=0, in_key=CHANGED)
 
+    @property
+    def learns_embeddings(self) -> bool:
+        """Whether a loss of its own is of embeddings: where these do not train, it has no gradient and is refused."""
+        return False
+
     def report_columns(self, task: Task) -> tuple[str, ...]:
         """Numbers that a client reports besides its examples and its loss."""
         return ()
@@ -122,7 +127,7 @@ class Method:
         """What a client keeps between rounds (`ClientContext.kept`, `ClientResult.kept`), as it is before its first.
 
         Shapes and dtypes may depend on the task alone. On one machine it lies in the run's folder; across sites it
-        travels to the site and back with every round.
+        is sent once, and stays at the site (`wire.states`).
         """
         return []
 

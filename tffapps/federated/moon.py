@@ -34,6 +34,10 @@ class Moon(Method):
     moon_mu: float = setting(1.0, "MOON: weight of the contrastive term (its section 4.1: 1 or 5)", least=0)
     moon_temperature: float = setting(0.5, "MOON: tau (its section 4.1)", above=0)
 
+    @property
+    def learns_embeddings(self) -> bool:
+        return bool(self.moon_mu)
+
     def first_kept(self, task: Task, weights: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
         """The client's last model, whole."""
         return [np.asarray(value) for value in weights]

@@ -120,15 +120,17 @@ def _one_by_one(
     model: tf.keras.Model, loss: Loss, images: tf.Tensor, labels: tf.Tensor, clip: float
 ) -> list[tf.Tensor]:
     variables = model.trainable_variables
-    sums = [tf.zeros_like(variable) for variable in variables]
-    for index in tf.range(tf.shape(labels)[0]):
+
+    def add_one(index: tf.Tensor, sums: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         with tf.GradientTape() as tape:
             outputs = model(images[index : index + 1], training=True)
             total = tf.reduce_sum(_of_examples(loss(labels[index : index + 1], outputs)))
         gradients = tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         factor = _factors(tf.linalg.global_norm(gradients) ** 2, clip)
-        sums = [so_far + factor * gradient for so_far, gradient in zip(sums, gradients)]
-    return sums
+        return index + 1, [so_far + factor * gradient for so_far, gradient in zip(sums, gradients)]
+
+    count, zeros = tf.shape(labels)[0], [tf.zeros_like(variable) for variable in variables]
+    return tf.while_loop(lambda index, _: index < count, add_one, (tf.constant(0), zeros))[1]
 
 
 def _of_examples(losses: tf.Tensor) -> tf.Tensor:

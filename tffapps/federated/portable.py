@@ -44,10 +44,13 @@ def scratch_like(variable: tf.Variable | tf.Tensor | tf.TensorSpec) -> Scratch:
 
 
 class PortableFunction:
-    """`function(*arguments)` over `model`, traced for arguments of the types `specs`."""
+    """`function(*arguments)` over `model`, traced for arguments of the types `specs`.
+
+    Traced as it stands, without AutoGraph (`over_batches`); parts that need it are a `tf.function` of their own.
+    """
 
     def __init__(self, model: tf.keras.Model, function: Callable[..., Any], specs: tuple[Any, ...]) -> None:
-        self._traced = tf.function(function).get_concrete_function(*specs)
+        self._traced = tf.function(function, autograph=False).get_concrete_function(*specs)
         self._variables = {id(variable.handle): variable for variable in model.variables}
 
     def __call__(self, *arguments: Any) -> Any:
@@ -61,8 +64,9 @@ class PortableFunction:
         """What the computation's graph uses for a tensor that the function captured outside."""
         variable = self._variables.get(id(captured), _scratches.get(id(captured)))
         if variable is not None:
-            # Zeros: initial values are never read, but initialisers run on every call.
-            return tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False).handle
+            # By the raw operation: a tf.Variable would be given an initial value on every call, which is never read.
+            name = tf.compat.v1.get_default_graph().unique_name("portable")
+            return tf.raw_ops.VarHandleOp(dtype=variable.dtype, shape=variable.shape, shared_name=name)
         if captured.dtype == tf.resource:
             raise ValueError("the function uses a variable or table that does not belong to its model")
         return tf.constant(captured.numpy())

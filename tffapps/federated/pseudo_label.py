@@ -63,7 +63,7 @@ class PseudoLabel(Method):
         from tffapps.federated import local
 
         model, count = task.model, tf.shape(data.truth)[0]
-        probabilities = self.adjust(predict(model, data.labelling, count), data.prior)
+        probabilities = self.adjust(self.predicted(task, data, count, site), data.prior)
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
         seen = tf.reduce_any(probabilities > 0, axis=-1)  # an unreadable file's row is all zeros
         kept = tf.logical_and(seen, self.choose(probabilities, data.prior))
@@ -96,6 +96,10 @@ class PseudoLabel(Method):
 
     def trained_share(self) -> float:
         return self.train_share
+
+    def predicted(self, task: Task, data: Any, count: tf.Tensor, site: ClientContext) -> tf.Tensor:
+        """Probabilities (images, classes) that labels are made of."""
+        return predict(task.model, data.labelling, count)
 
     def adjust(self, probabilities: tf.Tensor, prior: tf.Tensor) -> tf.Tensor:
         """What is taken for the probabilities (images, classes) from here on."""

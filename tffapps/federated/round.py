@@ -151,8 +151,18 @@ class Round:
         return clients * (self._moved().byte_count() + byte_count(self.specs.memory))
 
     def bytes_up(self, clients: int) -> int:
+        if self.summed:
+            numbers = sum(spec.shape.num_elements() for spec in [*self._moved().specs(), *self.specs.sent])
+            return clients * summed.bytes_up(self.aggregation, numbers)
         sent = byte_count([*self.specs.sent, *self.specs.gathered])
         return clients * (self.aggregation.bytes_up(self._moved()) + sent + 4 * len(self.columns))
+
+    def bytes_state(self, newcomers: int) -> int:
+        """What crosses of that which clients keep: what those who play their first round begin with, and nothing more.
+
+        It is in none of the above.
+        """
+        return newcomers * byte_count(self.specs.kept)
 
     def _moved(self) -> WeightsLayout:
         if not self.method.sends_weights:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _ROLES = {"update": TIMES, "moments": TIMES, "weight": WEIGHT}
 _REPORT = (LEFT_OUT, PLAIN, LEFT_OUT)  # its client, whether it is ok, its examples, which are the weight
 _OK, _LOSS = 1, 3
+_WHOLE_BYTES = 8
 
 
 def applies(aggregation: Aggregation) -> bool:
@@ -45,7 +46,7 @@ def check(aggregation: Aggregation, method: Method, task: Task, specs: Specs, cl
             f" other's update once it knows the sum, and there are {clients}; choose another aggregator"
         )
     for what, sends in (
-        ("keep from round to round, which travels to the coordinator and back", specs.kept),
+        ("keep from round to round", specs.kept),
         ("send for the server to see one by one", specs.gathered),
         ("report beside examples and loss", method.report_columns(task)),
     ):
@@ -62,6 +63,12 @@ def check(aggregation: Aggregation, method: Method, task: Task, specs: Specs, cl
 
 def masked(aggregation: Aggregation) -> bool:
     return aggregation.aggregator == "secure" or (aggregation.aggregator == "dp" and aggregation.dp_secure)
+
+
+def bytes_up(aggregation: Aggregation, numbers: int) -> int:
+    """What one site sends in place of an update of so many numbers: whole ones, of eight bytes each."""
+    beside = 4 if aggregation.aggregator == "secure" else 0  # ok, examples, loss, how many were out of range
+    return _WHOLE_BYTES * (numbers + beside)
 
 
 def summing(aggregation: Aggregation) -> Summing:
