@@ -9,13 +9,13 @@ cd "$(dirname "$0")"
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
 "$PYTHON" -m mypy
-# Three files of tests at a time: many of them wait. What a file has built, all of its tests use. A process that crashes
-# is not replaced: pytest-xdist would wait for ever for what it had been given.
+# Three files of tests at a time: many of them wait. What a file has built, all of its tests use; tests/conftest.py puts
+# the long ones first. A process that crashes is not replaced: pytest-xdist would wait for ever for what it had been given.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for attempt in 1 2; do
   set +e
-  "$PYTHON" -m pytest --numprocesses 3 --dist loadfile --max-worker-restart 0 2>&1 | tee "$log"
+  "$PYTHON" -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
   set -e
   # TensorFlow's own threads have been seen to crash (once in many runs, without a trace of ours): then, and only then,

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from models.graph import output_of
 from models.initialise import seed_weights
-from models.names import APPLICATIONS, FLOAT32, HEADS, NAMES, check_head, check_name
+from models.names import APPLICATIONS, CONVOLUTIONAL, FLOAT32, HEADS, NAMES, check_head, check_name
 from models.resnet import resnet18_features
 from models.tiny import tiny_features
 
@@ -23,7 +23,7 @@ __all__ = ["HEADS", "NAMES", "base_of", "build", "check_name", "head_on"]
 
 layers = tf.keras.layers
 
-HEAD_FILTERS, HEAD_KERNELS = 128, (1, 3)  # of the head "conv"
+HEAD_KERNELS = (1, 3)  # of a convolutional head
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STDDEV = (0.229, 0.224, 0.225)
 
@@ -110,15 +110,15 @@ def _backbone(name: str, x: Any) -> Any:
 
 
 def _embedding(head: str, features: Any) -> Any:
-    if head == "conv":
-        features = _conv_head(features)
-    if head in ("gap", "conv"):
+    if head in CONVOLUTIONAL:
+        features = _conv_head(features, *CONVOLUTIONAL[head])
+    if head == "gap" or head in CONVOLUTIONAL:
         return layers.GlobalAveragePooling2D(name="embedding", dtype=FLOAT32)(features)
     flat = layers.Flatten(name="flatten")(features)
     return layers.Dense(256, activation="relu", name="embedding", dtype=FLOAT32)(flat)
 
 
-def _conv_head(x: Any) -> Any:
+def _conv_head(x: Any, filters: int, stride: int) -> Any:
     """A small network of its own for features of a middle layer, which a mean over places would blur.
 
     First fewer channels, then what lies side by side: on DenseNet's 1,024 channels that is 0.28 M parameters and not
@@ -126,8 +126,9 @@ def _conv_head(x: Any) -> Any:
     """
     for number, size in enumerate(HEAD_KERNELS, start=1):
         x = layers.Conv2D(
-            HEAD_FILTERS,
+            filters,
             size,
+            strides=1 if number == 1 else stride,
             padding="same",
             use_bias=False,
             kernel_initializer="he_normal",

@@ -6,7 +6,9 @@ import re
 
 APPLICATIONS = ("mobilenetv2", "densenet121", "densenet169", "densenet201")  # built by keras.applications
 NAMES = (*APPLICATIONS, "resnet18", "tiny")
-HEADS = ("gap", "flatten256", "conv")
+# Heads that are small networks: how many filters their convolutions have, and the stride of the second.
+CONVOLUTIONAL = {"conv": (128, 1), "conv64": (64, 2)}
+HEADS = ("gap", "flatten256", *CONVOLUTIONAL)
 NORMS = ("batch", "group", "frozen")  # what becomes of BatchNorm above a cut
 FLOAT32 = "float32"
 PRECISIONS = (FLOAT32, "bfloat16", "float16")  # what layers compute in; weights are float32 always
@@ -59,7 +61,7 @@ def check_cut(name: str, stage: str) -> None:
 
 def stands_on_cut(head: str, cut: str) -> bool:
     """Whether a head stands right on the cut, and not on the end of the network."""
-    return head == "conv" and cut not in (HEAD, ALL)
+    return head in CONVOLUTIONAL and cut not in (HEAD, ALL)
 
 
 def check_norm(norm: str) -> None:

@@ -12,9 +12,9 @@ from typing import NoReturn
 import numpy as np
 import tensorflow as tf
 
-from models.classifiers import HEAD_FILTERS, HEAD_KERNELS, base_of
+from models.classifiers import HEAD_KERNELS, base_of
 from models.initialise import seed_weights
-from models.names import check_name, is_own
+from models.names import CONVOLUTIONAL, check_name, is_own
 from models.weight_files import WeightsError, read_arrays, read_npz
 from models.weight_sources import imagenet_file
 
@@ -145,4 +145,8 @@ def _fitting_part(path: Path, arrays: list[np.ndarray], model: tf.keras.Model) -
 def _head_kernels(model: tf.keras.Model) -> list[tuple[int, ...]]:
     """The kernels that a head may have; all else of it are matrices and vectors."""
     channels = int(base_of(model).output_shape[-1])
-    return [(size, size, inputs, HEAD_FILTERS) for size, inputs in zip(HEAD_KERNELS, (channels, HEAD_FILTERS))]
+    return [
+        (size, size, inputs, filters)
+        for filters, _ in CONVOLUTIONAL.values()
+        for size, inputs in zip(HEAD_KERNELS, (channels, filters))
+    ]

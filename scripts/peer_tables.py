@@ -33,7 +33,7 @@ def peer_stains(file: pathlib.Path) -> Cells:
 
 
 def clients(file: pathlib.Path) -> Cells:
-    """What a small client costs; the last row has as many images as the thousand clients."""
+    """What a small client costs; the last rows have as many images as the thousand clients."""
     columns = ["", "clients", "images", "ms a client", "processor", "first round ends after", "peak memory"]
     rows = [
         [row.contender, f"{row.clients:,}", f"{row.images:,}", f"{row.ms_per_client:.2f}",
@@ -42,3 +42,16 @@ def clients(file: pathlib.Path) -> Cells:
         for row in pd.read_csv(file).itertuples()
     ]  # fmt: skip
     return columns, rows
+
+
+def growth(file: pathlib.Path) -> Cells:
+    """How cost grows with each thing, from its least to its most."""
+    rows = []
+    for axis, part in pd.read_csv(file).groupby("grows", sort=False):
+        part = part.sort_values(axis)
+        cells = [axis, " … ".join(f"{value:,}" for value in part[axis].iloc[[0, -1]])]
+        for cost, form in (("seconds_per_round", "{:.3g} s"), ("memory_mb", "{:,.0f} MB")):
+            cells += [" … ".join(form.format(value) for value in part[cost].iloc[[0, -1]])]
+            cells += [f"{part[f'exponent_of_{cost}'].iloc[0]:.2f}"]
+        rows.append(cells)
+    return ["what grows", "from … to", "a round", "exponent", "memory of rounds", "exponent"], rows

@@ -147,6 +147,20 @@ def _plfl(folder: pathlib.Path) -> str:
     return _markdown(columns, rows)
 
 
+def plfl_real() -> str:
+    return _of_knees("real")
+
+
+def label_shares() -> str:
+    return _of_knees("label_shares")
+
+
+def _of_knees(name: str) -> str:
+    from scripts import knee_tables
+
+    return _markdown(*getattr(knee_tables, name)(ROOT / "results" / "real" / "plfl", _mean))
+
+
 def poisoning() -> str:
     table = pd.read_csv(ROOT / "results" / "plfl" / "poisoning.csv")
     shares = sorted(set(table.share))
@@ -195,6 +209,12 @@ def stain_models() -> str:
             what = [row.data, row.block, f"{row.parameters:,}", f"{row.rounds} × {row.epochs}"]
             rows.append([*what, *(f"{value:.2f}" for value in numbers)])
     return _markdown(columns, rows)
+
+
+def _of_stains(name: str, folder: str) -> str:
+    from scripts import stain_tables
+
+    return _markdown(*getattr(stain_tables, name)(ROOT / "results" / folder))
 
 
 def stains() -> str:
@@ -246,14 +266,14 @@ def style() -> str:
     return _markdown([*columns, *(equal[name] for name in shown)], rows)
 
 
-def _peers(name: str) -> str:
+def _peers(name: str, command: str = "peers") -> str:
     from scripts import peer_tables
 
     file = ROOT / "results" / "benchmarks" / f"{name}.csv"
     return (
         _markdown(*getattr(peer_tables, name)(file))
         if file.exists()
-        else "Not measured yet: `python benchmarks/peers.py`"
+        else f"Not measured yet: `python benchmarks/{command}.py`"
     )
 
 
@@ -296,20 +316,20 @@ def fedtransfer() -> str:
 
 def _fedtransfer(folder: pathlib.Path) -> str:
     files = [folder / f"{name}.csv" for name in ("table2_separate_centralised", "table3_federated")]
-    return _map(pd.concat([pd.read_csv(file) for file in files]))
+    both = pd.concat([pd.read_csv(file) for file in files])
+    return _map(both.drop_duplicates(["method", "site", "precision", "test"]).fillna({"site": ""}))
 
 
 def _map(table: pd.DataFrame) -> str:
     """MAP on every test set, and the other metrics on all tiles."""
     tests = list(dict.fromkeys(table.test))
-    columns = ["method", "trained on", *(f"MAP, {test}" for test in tests), "MVI, global", "ARI, global"]
+    columns = ["method", "trained on", *(f"MAP, {test}" for test in tests), "grown MAP, global", "MVI, global"]
     rows = []
     for (method, site), part in table.groupby(["method", "site"], sort=False):
         found = {row.test: row for row in part.itertuples()}
         whole = found["global"]
-        rows.append(
-            [method, site, *(_mean(found[test], "map") for test in tests), _mean(whole, "mvi"), _mean(whole, "ari")]
-        )
+        maps = [_mean(found[test], "map") for test in tests]
+        rows.append([method, site, *maps, _mean(whole, "grown_map"), _mean(whole, "mvi")])
     return _markdown(columns, rows)
 
 
@@ -350,12 +370,17 @@ TABLES = {
     "clients": functools.partial(_peers, "clients"),
     "peers": functools.partial(_peers, "peers"),
     "peer_stains": functools.partial(_peers, "peer_stains"),
+    "growth": functools.partial(_peers, "growth", "growth"),
     "cut": cut,
     "plfl": plfl,
+    "plfl_real": plfl_real,
+    "label_shares": label_shares,
     "poisoning": poisoning,
     "fedsda": fedsda,
     "fedsda_pictures": fedsda_pictures,
     "stain_models": stain_models,
+    "stain_schedules": functools.partial(_of_stains, "schedules", "stain_models"),
+    "fedsda_real": functools.partial(_of_stains, "real", "fedsda_real"),
     "stains": stains,
     "fnst": fnst,
     "gram_attack": gram_attack,

@@ -15,12 +15,29 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
 
 
+LONGEST = (  # more than a quarter of a minute of processor time each
+    "fedsda/test_command", "fedstyle/test_command", "test_commands", "site/test_fnst", "federated/test_round",
+    "fedtransfer/test_command", "fnst/test_command", "plfl/test_command", "models/test_cut", "test_first_run",
+    "preprocessing/test_pix2pix", "federated/test_statistics", "federated/test_kept", "test_setup",
+    "classify/test_attacks", "preprocessing/test_style_transfer", "plfl/test_tables", "test_own_system",
+)  # fmt: skip
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The largest networks are like DenseNet-121, only slower."""
+    """The largest networks are like DenseNet-121, only slower. Of several processes, none is to begin a long file when
+    the others have ended: the long ones, and all of the sites', which wait, come first."""
     for item in items:
         if any(name in item.name for name in ("densenet169", "densenet201")):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: _turn(item.nodeid.partition("::")[0]))
+
+
+def _turn(file: str) -> int:
+    name = file.removeprefix("tests/").removesuffix(".py")
+    if name in LONGEST:
+        return LONGEST.index(name)
+    return len(LONGEST) + (not name.startswith(("site/", "faults/", "secure_sums/")))
 
 
 @pytest.fixture(scope="module")

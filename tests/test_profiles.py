@@ -41,7 +41,7 @@ PAPERS = {
         "model": "densenet121", "weights": "random", "size": 96, "rounds": 100, "epochs": 1, "batch": 128,
         "optimizer": "sgd", "learning_rate": 1e-3, "diffusion_rounds": 3, "diffusion_epochs": 300,
         "diffusion_batch": 65536, "diffusion_learning_rate": 2e-4, "diffusion_weight_decay": 3e-2,
-        "ccst_weights": "imagenet", "inception": "imagenet",
+        "ccst_weights": "imagenet", "ccst_side": 512, "inception": "imagenet",
     },
     "fedstyle": {
         "model": "resnet18", "weights": "random", "rounds": 100, "epochs": 5, "batch": 32, "learning_rate": 0.01,

@@ -37,9 +37,15 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--names", "--hosts", "--days", "--name", "--listen", "--allow-open-worker", "--no-jobs", "--clean"}
     elsewhere |= {"--authority", "--coordinator", "--without-sandbox", "--policy", "--known", "--refused"}  # of sites
     elsewhere |= {"--client"}  # of audit
+    elsewhere |= {"--rm", "--install", "--at-once"}  # of docker, wsl and run_all.sh
+    elsewhere |= {"--words", "--catalogue", "--consent", "--gallery", "--queries"}  # of fedstyle's catalogue
+    elsewhere |= {"--server", "--invitation", "--publish", "--operator", "--https", "--host", "--source"}  # platform
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py
-    elsewhere |= {"--no-install", "--passes", "--cuts"}  # of other benchmarks
+    elsewhere |= {"--no-install", "--passes", "--cuts", "--pictures", "--timeout"}  # of other benchmarks
+    elsewhere |= {"--shares", "--try"}  # of plfl's commands that play several settings
+    elsewhere |= {"--stains", "--tumour", "--per-image", "--test-share", "--brightness", "--density"}
+    elsewhere |= {"--seed"}  # of restain, as the line above
     elsewhere |= {"--micron-per-pixel", "--min-grain", "--method", "--threshold", "--scale", "--port"}  # segment, watch
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT))
     assert named - elsewhere <= known
@@ -68,6 +74,11 @@ def test_links_lead_somewhere():
     for file, page in pages.items():
         for target in re.findall(r"\]\(([^)#]+)\)", page):
             assert "://" in target or (file.parent / target).exists(), f"{file.name}: {target}"
+
+
+def test_the_index_names_every_page():
+    linked = set(re.findall(r"\]\(([a-z_]+\.md)\)", PAGES["index.md"]))
+    assert linked == set(PAGES) - {"README.md", "index.md"}
 
 
 def test_modules_that_the_architecture_names_are_there():

@@ -4,8 +4,10 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -159,6 +161,7 @@ def test_the_pins_are_complete_and_name_no_index():
         (["--profile"], "--profile needs a value"),
         (["--profile", "big"], "--profile big: choose smoke, small, demo or paper"),
         (["--results="], "--results needs a value"),
+        (["--at-once", "0"], "--at-once 0: from 1 to 9 systems"),
     ],
 )
 def test_run_all_refuses_what_it_does_not_know_before_anything_else(arguments, complaint, tmp_path):
@@ -182,15 +185,41 @@ def run_all(tmp_path):
 
 
 def test_run_all_runs_what_it_is_told_to_and_ends_with_the_summary(run_all):
-    done = run_all("--only=third,first", "--profile", "smoke")
+    done = run_all("--only=third,first", "--profile", "smoke", "--at-once", "1")
     assert done.returncode == 0 and done.stdout.splitlines() == [
         "-m tffapps.doctor",
-        "== third",
-        "-m tffapps third --profile smoke --results results",
-        "== first",
-        "-m tffapps first --profile smoke --results results",
+        "== third (1 of 2)",
+        "third | -m tffapps third --profile smoke --results results",
+        "== first (2 of 2)",
+        "first | -m tffapps first --profile smoke --results results",
         "-m tffapps.report --summary --results results",
     ]
+
+
+FIRST = 'case "$3" in first) touch began; {};; '
+SLOW = FIRST + "third) while [ ! -e began ]; do sleep 0.05; done; exit 3;; esac"
+
+
+def test_two_systems_run_side_by_side_and_the_first_that_fails_decides(run_all, tmp_path):
+    """The third fails as soon as it sees that the first has begun, which then ends by itself."""
+    python = tmp_path / "python"
+    lines = python.read_text().splitlines()
+    python.write_text("\n".join([*lines[:2], SLOW.format("sleep 0.5"), "echo ended $3"]) + "\n")
+    done = run_all("--only=first,third,second")
+    assert done.returncode == 3 and "first | ended first" in done.stdout.splitlines()
+    assert "== second" not in done.stdout  # nothing begins after a failure
+
+
+def test_ctrl_c_ends_what_runs(run_all, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("\n".join([*python.read_text().splitlines()[:2], SLOW.format("sleep 30")]) + "\n")
+    process = subprocess.Popen(["bash", "run_all.sh", "--only=first"], cwd=tmp_path, start_new_session=True)
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "began").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130 and time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize(
@@ -205,13 +234,13 @@ def test_run_all_makes_the_page_of_the_small_network_apart(run_all, tmp_path, pr
 
 
 def test_run_all_stops_where_one_fails(run_all):
-    done = run_all("--results", "out")
+    done = run_all("--results", "out", "--at-once=1")
     assert done.returncode == 1 and done.stdout.splitlines() == [
         "-m tffapps.doctor",
-        "== first",
-        "-m tffapps first --profile demo --results out",
-        "== second",
-        "-m tffapps second --profile demo --results out",
+        "== first (1 of 2)",
+        "first | -m tffapps first --profile demo --results out",
+        "== second (2 of 2)",
+        "second | -m tffapps second --profile demo --results out",
     ]
 
 

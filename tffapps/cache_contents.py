@@ -35,10 +35,12 @@ KINDS = {
     "looks": "whose look painted images have",
     "painted": "images that generators painted",
     "patched": "images with the patch of a backdoor",
+    "preparations": "knees prepared in several ways, and their features",
     "ruined": "ruined images of the poisoning study",
     "stains": "measured stains",
     "styled": "images in another client's style",
     "tiles": "tiles of micrographs, and their masks",
+    "untrained": "scores of micrographs that no network is needed for",
 }
 
 _SHARD = re.compile(r"[0-9a-f]{2}")

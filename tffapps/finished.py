@@ -16,7 +16,7 @@ from tffapps.study import Record, paths_of
 # What two commands of one table may differ in: what is played, and where.
 _FREE = {
     "methods", "seeds", "data", "engine", "cert", "key", "ca", "results", "min_clients", "tensorboard", "mlflow",
-    "repeats", "only_splits",
+    "repeats", "only_splits", "poison", "poison_seeds",
 }  # fmt: skip
 
 

@@ -36,16 +36,12 @@ class Grid:
 def parse(text: str, app: App) -> Grid:
     """`learning_rate=0.001,0.01;mu=0.1,1`, checked; a UserError says what is wrong with it."""
     values: dict[str, tuple[Any, ...]] = {}
-    flags = app.flags()
     for part in filter(None, (each.strip() for each in text.split(";"))):
         name, equals, written = part.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         if not equals or not written.strip():
             raise UserError(f"--tune {part}: write a setting and its values as learning_rate=0.001,0.01")
-        setting = flags.get(name)
-        if setting is None or not _tunable(setting):
-            known = ", ".join(each.name for each in flags.values() if _tunable(each))
-            raise UserError(f"--tune {name}: no setting that can be tuned; choose from {known}")
+        setting = _setting(name, app, "--tune")
         if name in values:
             raise UserError(f"--tune {name}: given twice; write all of its values once")
         values[name] = tuple(dict.fromkeys(_read(setting, each.strip()) for each in written.split(",") if each.strip()))
@@ -57,11 +53,25 @@ def parse(text: str, app: App) -> Grid:
     return grid
 
 
+def value_of(name: str, written: str, app: App, flag: str) -> Any:
+    """The value of a setting that can be tuned, as it is written; a UserError names the flag that it is from."""
+    return _read(_setting(name, app, flag), written, flag)
+
+
+def _setting(name: str, app: App, flag: str) -> Setting:
+    flags = app.flags()
+    setting = flags.get(name)
+    if setting is None or not _tunable(setting):
+        known = ", ".join(each.name for each in flags.values() if _tunable(each))
+        raise UserError(f"{flag} {name}: no setting that can be tuned; choose from {known}")
+    return setting
+
+
 def _tunable(setting: Setting) -> bool:
     return setting.owner is not Common and setting.in_key and not setting.several
 
 
-def _read(setting: Setting, text: str) -> Any:
+def _read(setting: Setting, text: str, flag: str = "--tune") -> Any:
     try:
         if setting.kind is bool:
             value: Any = {"yes": True, "no": False}[text]
@@ -69,8 +79,8 @@ def _read(setting: Setting, text: str) -> Any:
             value = setting.kind(text)
     except (ValueError, KeyError):
         kind = "yes or no" if setting.kind is bool else f"a value of type {setting.kind.__name__}"
-        raise UserError(f"--tune {setting.name}={text}: expected {kind}") from None
+        raise UserError(f"{flag} {setting.name}={text}: expected {kind}") from None
     try:
         return check(setting, value)
     except UserError as error:
-        raise UserError(f"--tune: {error}") from None
+        raise UserError(f"{flag}: {error}") from None

@@ -37,6 +37,7 @@ Augmentation = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, seed) -> i
 PLAIN, TRAINING = "plain", "training"
 _LOOKED_AT = 32  # images a batch, for a bundle
 _HELD = 64  # MB of decoded images that are held at most; a larger client's are read from their files
+_EXACT = 256  # MB of activations in full precision that are kept: those of a run's test and validation images
 HELD_VARIABLE = "TFFAPPS_HELD_MB"  # another number of them
 
 
@@ -98,7 +99,7 @@ class Inputs:
         self.weights = ""  # how tables call the initial weights
         self._base_name = ""
         self._files: dict[tuple[str, str, str], str] = {}  # base, view, image -> features
-        self._exact: dict[tuple[str, str], np.ndarray] = {}  # base, image -> what was asked for last, in full precision
+        self._exact: dict[tuple[str, str], np.ndarray] = {}  # base, image -> what was asked for, in full precision
 
     @property
     def described(self) -> dict[str, Any]:
@@ -146,7 +147,7 @@ class Inputs:
             return None
         values = {"model": chosen.name, "head": chosen.chosen_head, "cut": chosen.cut, "norm": chosen.norm}
         network = Description(CLASSIFIER, values, (height, width, chosen.channels), len(classes))
-        looks = Looks(self._located, self._probabilities, list(training), list(validation), list(validation_labels))
+        looks = Looks(self.located, self._probabilities, list(training), list(validation), list(validation_labels))
         preprocess = Preprocess((height, width), chosen.channels, tuple(steps))
         return Recipe(network, tuple(classes), preprocess, self._halves, data, self.weights, looks)
 
@@ -155,7 +156,8 @@ class Inputs:
         base = self._network.base
         return Halves([] if base is None else base.get_weights(), self._network.above.get_weights())
 
-    def _located(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
+    def located(self, weights: Weights, paths: Sequence[str]) -> np.ndarray:
+        """(n, width): where images lie among others (`use.network.Parts.located`)."""
         batches = self.batches(paths, np.zeros(len(paths), np.int32), batch=_LOOKED_AT, shuffle=False)
         if self.on_features:  # they are what crosses the cut
             return np.concatenate([pooled(features).numpy() for features, _ in batches])
@@ -201,12 +203,14 @@ class Inputs:
         images_of = pipeline.of_files(paths, labels, self._image_reader, batch=batch, shuffle=False)
         if not self.on_features:
             return images_of
-        most = held_bytes() // (4 * math.prod(self.model.input_shape[1:]))
+        most = _EXACT * 2**20 // (4 * math.prod(self.model.input_shape[1:]))
         keys = [(self._base_name, path) for path in paths]
         if len(keys) > most:  # worked out as they are asked for
             return images_of.map(lambda pixels, codes: (self._base(pixels), codes))
         if not all(key in self._exact for key in keys):
-            self._exact = dict(zip(keys, np.concatenate([self._base(pixels).numpy() for pixels, _ in images_of])))
+            made = zip(keys, np.concatenate([self._base(pixels).numpy() for pixels, _ in images_of]))
+            # A run asks for its test images and then for its validation images, the next run for the same.
+            self._exact = {**(self._exact if len(self._exact) + len(keys) <= most else {}), **dict(made)}
         return pipeline.from_arrays(
             np.stack([self._exact[key] for key in keys]), labels, batch=batch, shuffle=False
         )  # fmt: skip

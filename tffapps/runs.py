@@ -206,6 +206,15 @@ class Run:
             raise UserError(f"{paths[-1][1]} cannot be read; remove the file and its checkpoint, or use --fresh")
         return arrays
 
+    def has_kept(self, client: int | str) -> bool:
+        """Whether it has kept anything so far."""
+        return str(client) in self._kept_files()
+
+    def all_kept(self) -> list[list[np.ndarray]]:
+        """What each client kept last, as far as it can be read."""
+        found = [_read(files[-1][1]) for client, files in self._kept_files().items() if client != BEST]
+        return [arrays for arrays in found if arrays is not None]
+
     def _kept_files(self, until: int | None = None) -> dict[str, list[tuple[int, pathlib.Path]]]:
         """Client → (round, file), in order, up to a round."""
         if self._kept_index is None:

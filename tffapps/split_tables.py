@@ -41,7 +41,8 @@ def with_tuned(table: pd.DataFrame, records: Sequence[Record], by: Sequence[str]
     if not any(record.tuned for record in records):
         return table
     rows = pd.DataFrame([{**record.labels, TUNED: record.tuned} for record in records])
-    return table.merge(rows.groupby(list(by), sort=False)[TUNED].agg(_counted).reset_index(), on=list(by), how="left")
+    tuned = rows.groupby(list(by), sort=False, dropna=False)[TUNED].agg(_counted).reset_index()
+    return table.merge(tuned, on=list(by), how="left")
 
 
 def _number(name: str) -> tuple[int, int]:

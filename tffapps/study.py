@@ -21,12 +21,13 @@ from tffapps.engine import Engine
 from tffapps.engine.values import HERE
 from tffapps.errors import UserError
 from tffapps.evaluation import stored
-from tffapps.evaluation.evaluator import Evaluator, Metrics, Trained
+from tffapps.evaluation.evaluator import Evaluator, Trained
 from tffapps.evaluation.evidence import Entry, classifier_entry
 from tffapps.federated import record_noise
 from tffapps.federated.aggregation import Aggregation
 from tffapps.federated.ccvr import Collection, build_collection
 from tffapps.federated.cohort import Client
+from tffapps.federated.embeddings import check_gradient
 from tffapps.federated.method import Method
 from tffapps.federated.retraining import NONE, Retraining
 from tffapps.federated.round import Round, build_round
@@ -68,7 +69,7 @@ class Trial:
     aggregation: Aggregation = dataclasses.field(default_factory=Aggregation)
     min_clients: int = 1
     server_data: Callable[[int], Any] | None = None  # of a round, where the method has a server step
-    enough: Callable[[Metrics], bool] | None = None  # whether a round's metrics are good enough to stop at
+    enough: Callable[[pd.DataFrame], bool] | None = None  # whether the rounds so far, a row each, are enough to stop at
     # Whether BatchNorm's statistics are re-estimated after every round (`federated.statistics`). Changes nothing where
     # the model has none that move, or where there is no global model because the method sends no weights.
     reestimate: bool = False
@@ -84,6 +85,7 @@ class Trial:
         return precision_of(self.task.model)
 
     def __post_init__(self) -> None:
+        check_gradient(self.method, self.task.model)
         if self.reestimate:
             check_aggregation(self.aggregation)
         self.retraining.check(self.method, self.aggregation, VALIDATION if self.evaluator.chosen_by else LAST)
@@ -171,6 +173,8 @@ class Study:
                 if not run.finished:
                     self._store(run, trial, self._train(run, trial))
                     run.finish(self._summary(run, trial))
+                    if self.engine.sites:
+                        self.engine.forget(run.all_kept())
                 if trial.bundle is not None and not of_run.has_bundle(run):
                     chosen = run.kept(BEST) if trial.evaluator.chosen_by else None
                     recipe = trial.bundle.without_training_images() if trial.private else trial.bundle

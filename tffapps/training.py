@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import tree
 
 from tffapps.engine import Engine
@@ -45,7 +46,7 @@ def train(
     tensorboard: bool = False,
     mlflow: str = "",
     server_data: Callable[[int], Any] | None = None,
-    enough: Callable[[Metrics], bool] | None = None,
+    enough: Callable[[pd.DataFrame], bool] | None = None,
     seed: int = 0,
     reestimation: Reestimation | None = None,
     clients_per_round: int = 0,
@@ -67,7 +68,7 @@ def train(
       tensorboard: whether to log for it as well.
       mlflow: a folder or a tracking URI to log to as well; "": none.
       server_data: the server's own data for a round, where the round has a server step.
-      enough: whether metrics are good enough to stop at.
+      enough: whether the rounds so far, a row each, are enough to stop at.
       seed: for methods that draw random numbers.
       reestimation: of BatchNorm's statistics after every round, before it is judged; the next one begins with them.
       clients_per_round: so many of the clients are drawn for each round; 0: all take part.
@@ -83,7 +84,7 @@ def train(
         return Trained(round_.result(state), state, number, last=last, kept=own)
 
     model = trained_to(state, done, last=True)
-    if enough and done and enough(run.rounds().iloc[-1].to_dict()):
+    if enough and done and enough(run.rounds()):
         return model
     if 0 < done < rounds:
         print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
@@ -97,9 +98,11 @@ def train(
     with Progress(run.folder.name, rounds, done) as progress, logs(run, tensorboard=tensorboard, mlflow=mlflow) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
+            asked = sampling.positions(number)
+            newcomers = sum(not run.has_kept(position) for position in asked)
             outcome = play(
                 round_, state, clients, number, min_clients, server_data,
-                lambda position: run.kept(position) or first_kept, sampling.positions(number),
+                lambda position: run.kept(position) or first_kept, asked,
                 functools.partial(spend, number),
             )  # fmt: skip
             reestimated = None
@@ -120,6 +123,8 @@ def train(
             if chosen_by and _is_lowest(metrics[chosen_by], run, chosen_by):
                 run.keep(number, BEST, model.weights)
             row = _row(number, metrics, outcome, round_, sampling, reestimated, retrained) | _epsilons(run, round_)
+            if round_.specs.kept:
+                row["bytes_state"] = round_.bytes_state(newcomers)
             row["seconds"] = round(time.perf_counter() - begin, 3)
             row["training_seconds"] = round(trained - begin, 3)
             row["peak_memory_mb"] = round(engine.peak_memory() / 2**20)
@@ -127,7 +132,7 @@ def train(
             run.save(number, [np.asarray(leaf) for leaf in tree.flatten(state)])
             log(number, {**metrics, "training_loss": outcome.loss})
             progress.step(_note(row, headline, outcome))
-            if enough and enough(metrics):
+            if enough and enough(run.rounds()):
                 break
     return model
 

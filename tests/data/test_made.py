@@ -250,17 +250,42 @@ def test_processes_make_the_same_files_and_tell_of_bad_ones(tmp_path, encode, mo
     parameters = [[0.6, 0.1, 0.7, 0.9 + number / 100, 0.3, 0.1] for number in range(7)]
     align = made.Apart(functools.partial(stain.in_stains, settings=stain.StainSettings(min_angle=0.0)))
 
+    known, known_at_start = [], []
+
     def files(folder):
-        found, rejects = made_images(paths, parameters, align, {}, folder, workers=2, progress=False)
+        found, rejects = made_images(paths, parameters, align, {}, folder, batch=2, workers=2, progress=False)
         return [path and path.read_bytes() for path in found], rejects
 
+    def process_pool(workers, open_pool=made.process_pool):
+        known_at_start.append(len(known))
+        return open_pool(workers)
+
+    def key_of(*arguments, work_out=made.key_of):
+        known.append(work_out(*arguments))
+        return known[-1]
+
     here = files(tmp_path / "here")
+    known.clear()
+    monkeypatch.setattr(made, "key_of", key_of)
+    monkeypatch.setattr(made, "process_pool", process_pool)
     monkeypatch.setattr(made, "MANY", 2)
     monkeypatch.setattr(made, "_ROWS_APART", 3)
     assert files(tmp_path / "apart") == here
+    assert len(known_at_start) == 1 and known_at_start[0] < len(known) == 7  # they start before all keys are known
     assert list(here[1]) == [str(paths[4])] and here[0][2] == paths[2].read_bytes() and here[0][1] != here[0][0]
     monkeypatch.setattr(made, "process_pool", None)  # what is there is not made again
     assert files(tmp_path / "apart") == here
+
+
+def dies(images, given):
+    os._exit(9)
+
+
+def test_a_process_that_is_killed_stops_the_run(numbered, tmp_path, monkeypatch):
+    monkeypatch.setattr(made, "MANY", 2)
+    monkeypatch.setattr(made, "_ROWS_APART", 3)
+    with pytest.raises(RunStopped, match="was killed"):
+        run(numbered, [1] * 11, tmp_path / "c", make=made.Apart(dies))
 
 
 def test_stacks_can_be_read_alone(numbered, tmp_path):

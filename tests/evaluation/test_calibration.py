@@ -7,6 +7,7 @@ import pytest
 from scipy import special
 from sklearn import metrics
 
+from tffapps.evaluation import metrics as of_images
 from tffapps.evaluation.calibration import (
     brier,
     expected_calibration_error,
@@ -70,3 +71,13 @@ def test_what_is_refused():
         reliability(LABELS, PROBABILITIES, spacing="size")
     with pytest.raises(ValueError, match="0 bins of 4 images"):
         reliability(LABELS, PROBABILITIES, bins=0)
+
+
+def test_the_metric_for_intervals_is_the_error_of_equal_widths():
+    """Sums over images, so that a draw is a product: the same number as from the bins."""
+    rng = np.random.default_rng(0)
+    probabilities, labels = rng.dirichlet([1, 1, 1], 200), rng.integers(0, 3, 200)
+    found = of_images.calibration_error()(labels, probabilities)
+    assert found == pytest.approx(expected_calibration_error(labels, probabilities, spacing="width"))
+    assert of_images.calibration_error()(np.array([0, 1]), np.eye(3)[[0, 1]]) == 0
+    assert of_images.recall_of(1)(np.array([1, 1, 0]), np.eye(3)[[1, 0, 1]]) == 0.5

@@ -10,6 +10,7 @@ from scipy import stats
 
 from tests.evaluation.simulated import TRUE, pair, splits
 from tests.evaluation.test_intervals import PLAIN, hits
+from tffapps.evaluation.metrics import NAMED
 from tffapps.evaluation.paired import CORRECTED_T, SWAP, bootstrap_interval, compare, corrected_t, holm, verdict
 from tffapps.evaluation.subjects import Run
 
@@ -53,6 +54,16 @@ def test_counts_and_rows_give_the_same(metric):
     assert dataclasses.astuple(fast) == pytest.approx(dataclasses.astuple(slow))
     assert fast.low < fast.difference < fast.high
     assert bootstrap_interval(ours, theirs, metric, draws=60) == (fast.low, fast.high)
+
+
+@pytest.mark.parametrize("digits", [0, 1, 6])  # few: many scores are equal
+@pytest.mark.parametrize("name", ["auroc", "auprc"])
+def test_areas_of_many_draws_at_once_are_those_of_each(name, digits):
+    rng = np.random.default_rng(digits)
+    labels, drawn = rng.integers(0, 3, 30), rng.random((50, 30, 3)).round(digits)
+    metric = NAMED[name]
+    np.testing.assert_allclose(metric.of_many(labels, drawn), [metric(labels, one) for one in drawn], atol=1e-14)
+    assert np.isnan(metric.of_many(np.zeros(30, int), drawn)).all()
 
 
 def test_the_methods_in_the_other_order():

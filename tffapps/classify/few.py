@@ -14,10 +14,10 @@ import pandas as pd
 
 from tffapps import PLAIN, Client, Pool, Task, cross_entropy, stream
 from tffapps.classify.labels import Divided, codes_of
+from tffapps.federated.anchored import GoldData
 from tffapps.federated.few_labels import TwoViewData
 from tffapps.federated.method import Method
 from tffapps.federated.pseudo_label import PseudoLabel, UnlabelledData
-from tffapps.federated.pseudo_label_plus import GoldData
 from tffapps.inputs import TRAINING, Inputs
 from tffapps.two_views import VIEWS, Share, smoothed, two_views
 

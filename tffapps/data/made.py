@@ -81,18 +81,21 @@ def made_images(
             rejects[texts[row]] = str(rejected)
             return None
 
-    with _pool(workers) as pool:
-        keys = list(_ahead(pool, key, range(len(texts)), batch))
-    missing = {key: row for row, key in enumerate(keys) if key and look_up(folder, key) is None}  # equal ones once
-    called, show = title or "images", progress and bool(missing)
-    if isinstance(make, Apart) and len(missing) >= MANY and (workers or cores()) > 1:
-        items = [(key, texts[row], parameters[row]) for key, row in missing.items()]
-        filling = _fill_apart(items, make, folder, batch, workers or cores())
-        for unreadable in track(filling, len(items), called, show):
-            rejects.update(unreadable)
-    else:
+    keys, missing = list[str | None](), dict[str, int]()  # the row of each key; equal ones once
+    called = title or "images"
+    with _pool(workers) as pool, _Processes(make, folder, batch, workers or cores(), len(texts)) as processes:
+        for row, found in enumerate(_ahead(pool, key, range(len(texts)), batch)):
+            keys.append(found)
+            if found and found not in missing and look_up(folder, found) is None:
+                missing[found] = row
+                processes.give(found, texts[row], parameters[row])
+        if processes.begun:
+            for unreadable in track(processes.done(), len(missing), called, progress):
+                rejects.update(unreadable)
+    if missing and not processes.begun:
         here = make.of(parameters) if isinstance(make, Apart) else make
-        rejects.update(_fill(track(missing.items(), len(missing), called, show), texts, here, folder, batch, workers))
+        items = track(missing.items(), len(missing), called, progress)
+        rejects.update(_fill(items, texts, here, folder, batch, workers))
 
     def result(path: str, key: str | None) -> Path | None:
         entry = look_up(folder, key) if key else None
@@ -153,18 +156,54 @@ def _fill(
     return rejects
 
 
-def _fill_apart(
-    items: Sequence[tuple[str, str, Any]], make: Apart, folder: Path, batch: int, workers: int
-) -> Iterator[dict[str, str]]:
-    """For each key, path and parameter, when it is done: why files could not be read."""
-    parts = [items[start : start + _ROWS_APART] for start in range(0, len(items), _ROWS_APART)]
-    try:
-        with process_pool(min(workers, len(parts))) as pool:
-            tasks = [pool.submit(_fill_part, part, make, folder, batch) for part in parts]
-            for part, task in zip(parts, tasks):
-                yield from [task.result()] * len(part)
-    except BrokenProcessPool:
-        raise RunStopped(KILLED) from None
+class _Processes:
+    """Make what is missing, a part each.
+
+    They start as soon as many images are known to be missing: while they start, which takes as long as to make a
+    hundred or two, this process works out the keys of the others.
+    """
+
+    def __init__(self, make: Make | Apart, folder: Path, batch: int, workers: int, most: int) -> None:
+        """`most`: images, if all of them are missing."""
+        self._apart = make if isinstance(make, Apart) else None
+        self._folder, self._batch = folder, batch
+        self._workers = min(workers, -(-most // _ROWS_APART))
+        self._opened = contextlib.ExitStack()
+        self._pool: Executor | None = None
+        self._waiting: list[tuple[str, str, Any]] = []  # key, path and parameter
+        self._tasks: list[tuple[int, Future[dict[str, str]]]] = []  # rows, and why files of theirs could not be read
+
+    def __enter__(self) -> "_Processes":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._opened.close()
+        if isinstance(error, BrokenProcessPool):
+            raise RunStopped(KILLED) from None
+
+    @property
+    def begun(self) -> bool:
+        return self._pool is not None
+
+    def give(self, key: str, path: str, parameter: Any) -> None:
+        self._waiting.append((key, path, parameter))
+        if self._apart and self._workers > 1 and len(self._waiting) >= (_ROWS_APART if self.begun else MANY):
+            self._submit()
+
+    def done(self) -> Iterator[dict[str, str]]:
+        """For each image that was given, when it is made: why files could not be read."""
+        self._submit()
+        for rows, task in self._tasks:
+            yield from [task.result()] * rows
+
+    def _submit(self) -> None:
+        assert self._apart is not None
+        if self._pool is None:
+            self._pool = self._opened.enter_context(process_pool(self._workers))
+        for start in range(0, len(self._waiting), _ROWS_APART):
+            part = self._waiting[start : start + _ROWS_APART]
+            self._tasks.append((len(part), self._pool.submit(_fill_part, part, self._apart, self._folder, self._batch)))
+        self._waiting = []
 
 
 def _fill_part(items: Sequence[tuple[str, str, Any]], make: Apart, folder: Path, batch: int) -> dict[str, str]:

@@ -21,6 +21,8 @@ import tensorflow as tf
 from tffapps.data import at_once, images, order
 
 Augment = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # (image, stateless seed int32[2]) -> image
+AugmentBoth = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]  # (image, label, seed)
+_BOTH = 1  # of an example's seed, for what is done to image and label: what is done to the image has the seed itself
 
 
 class Reader(Hashable, Protocol):
@@ -69,22 +71,24 @@ def of_files(
     shuffle: bool = True,
     augment: Augment | None = None,
     read_label: Reader | None = None,
+    augment_both: AugmentBoth | None = None,
 ) -> tf.data.Dataset:
     """Batches of (what `read` makes of the files, int32 (batch)); none spans two epochs.
 
-    With `read_label` labels are files too, such as masks, and it reads them; they are not augmented.
+    With `read_label` labels are files too, such as masks, and it reads them; `augment` leaves them as they are,
+    `augment_both`, which comes before it, changes image and label alike.
 
     A file that cannot be read when its turn comes is left out, unless `read` requires it. `augment` must be a pure
     TensorFlow function; it is given a seed of its own for each file and epoch. Pass the same function each time, not a
     new lambda, or it is traced again.
     """
-    example, build = _over_files(read, shuffle, augment, epochs > 1, read_label)
+    example, build = _over_files(read, shuffle, augment, epochs > 1, read_label, augment_both)
     known = _int_labels(labels, len(paths)) if read_label is None else _names(labels, len(paths))
     seeds = (order.stream(seed, number) for number in (order.ORDER, order.AUGMENT))
     # As tensors, or every new value would be a new trace.
     arguments = [_names(paths, len(paths)), known, *seeds, tf.constant(batch, tf.int64)]
     dataset = build(*arguments, tf.constant(epochs, tf.int64))
-    return at_once.attach(dataset, (read, augment, read_label), example, shuffle, arguments, epochs)
+    return at_once.attach(dataset, (read, augment, read_label, augment_both), example, shuffle, arguments, epochs)
 
 
 def from_arrays(
@@ -135,16 +139,24 @@ def element_spec(size: tuple[int, int], channels: int) -> tuple[tf.TensorSpec, t
 
 @functools.cache
 def _over_files(
-    read: Reader, shuffle: bool, augment: Augment | None, several: bool, read_label: Reader | None
+    read: Reader,
+    shuffle: bool,
+    augment: Augment | None,
+    several: bool,
+    read_label: Reader | None,
+    augment_both: AugmentBoth | None,
 ) -> tuple[at_once.Example, Callable[..., tf.data.Dataset]]:
     """What makes an example of a row, and what makes a pipeline of them."""
     columns = [tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.string if read_label else tf.int32)]
 
     def example(files, labels, epoch_seed, index):
-        content = read(files[index])
+        content, label = read(files[index]), read_label(labels[index]) if read_label else labels[index]
+        seed = order.fold(epoch_seed, index)
+        if augment_both is not None:
+            content, label = augment_both(content, label, order.fold(seed, _BOTH))
         if augment is not None:
-            content = tf.ensure_shape(augment(content, order.fold(epoch_seed, index)), read.shape)
-        return content, read_label(labels[index]) if read_label else labels[index]
+            content = tf.ensure_shape(augment(content, seed), read.shape)
+        return content, label
 
     @order.traced_once([*columns, order.SEED, order.SEED, order.NUMBER, order.NUMBER])
     def build(files, labels, order_seed, augment_seed, batch, epochs):

@@ -62,8 +62,11 @@ def read_wilds(root: Path, *, train: float = 0.8, seed: int = 0, together: str =
     return _divided(table, train, seed, singly=together == "patch")
 
 
-def read_folders(root: Path, *, train: float = 0.6, seed: int = 0) -> pd.DataFrame:
-    """The manifest of `<client>/<class>/*`, divided here, or of `<client>/<split>/<class>/*`, as it is."""
+def read_folders(root: Path, *, train: float = 0.6, seed: int = 0, one_class: bool = False) -> pd.DataFrame:
+    """The manifest of `<client>/<class>/*`, divided here, or of `<client>/<split>/<class>/*`, as it is.
+
+    `one_class`: a client may have one only, where nothing is to be classified.
+    """
     root = _folder(root, _FOLDERS)
     clients = sorted((entry for entry in _visible(root) if entry.is_dir()), key=lambda entry: natural_key(entry.name))
     if not clients:
@@ -83,12 +86,12 @@ def read_folders(root: Path, *, train: float = 0.6, seed: int = 0) -> pd.DataFra
         shallow, deep = table.path[depths.idxmin()], table.path[depths.idxmax()]
         raise UserError(f"{root}: some patches have a split and some do not, such as {deep} and {shallow}; {_FOLDERS}")
     if depths.iloc[0] > 2:
-        _check_clients(table)
+        _check_clients(table, one_class)
         return table
     names = table.path.str.slice(len(str(root)) + 1)  # <client>/<class>/<file>
     slides = names.str.extract(r"([^/]+)_[0-9]+_[0-9]+\.[^./]+$", expand=False)
     table["subject"] = (table.client + "/" + slides).fillna(names)
-    return _divided(table, train, seed, singly=bool(slides.isna().all()))
+    return _divided(table, train, seed, singly=bool(slides.isna().all()), one_class=one_class)
 
 
 def distribution(table: pd.DataFrame) -> pd.DataFrame:
@@ -146,11 +149,11 @@ def _check_files(folder: Path, rows: pd.DataFrame, inside: pd.Series) -> None:
         )
 
 
-def _divided(table: pd.DataFrame, train: float, seed: int, singly: bool) -> pd.DataFrame:
+def _divided(table: pd.DataFrame, train: float, seed: int, singly: bool, one_class: bool = False) -> pd.DataFrame:
     """The table with the column `split`, made client by client; `singly` if every patch is its own subject."""
     if not 0 < train < 1:
         raise UserError(f"train {train}: the share of the patches to learn from must lie between 0 and 1")
-    _check_clients(table)
+    _check_clients(table, one_class)
     split = np.empty(len(table), object)
     for client, rows in table.groupby("client").indices.items():
         own = table.iloc[rows]
@@ -171,11 +174,11 @@ def _divided(table: pd.DataFrame, train: float, seed: int, singly: bool) -> pd.D
     return table.assign(split=split)[[*COLUMNS, "subject"]]
 
 
-def _check_clients(table: pd.DataFrame) -> None:
+def _check_clients(table: pd.DataFrame, one_class: bool) -> None:
     for client, own in table.groupby("client")["label"]:
         if len(own) == 1:
             raise UserError(f"{client}: a single patch, which cannot be divided; give it more or leave it out")
-        if own.nunique() == 1:
+        if own.nunique() == 1 and not one_class:
             raise UserError(f"{client}: all of its {len(own)} patches are {own.iloc[0]}; add others or leave it out")
 
 

@@ -28,6 +28,7 @@ def predictor(model: tf.keras.Model, element_spec: Any) -> tff.Computation:
     batches_spec = tf.data.DatasetSpec(element_spec)
     width = model.output_shape[-1]
 
+    @tf.function
     def predict(weights: Any, batches: Any) -> Any:
         for variable, value in zip(variables, weights):
             variable.assign(value)

@@ -48,9 +48,23 @@ def measured_entry(
     table = stored.read(folder, model)
     if not len(table) or not set(columns) <= set(table.columns):
         raise stored.damaged(folder / stored.FILE)
+    return entry_of(labels, table, columns, trained=trained)
+
+
+def entry_of(labels: Labels, table: pd.DataFrame, columns: Sequence[str], *, trained: int = 0) -> Entry:
+    """Of what was measured, as a run's predictions have it."""
     values = table[list(columns)].to_numpy(np.float64)
     run = _run(table, np.zeros(len(table), np.int64), values, labels, trained)
     return Entry(labels, run, table["client"].to_numpy())
+
+
+def untrained_entry(
+    labels: Labels, images: pd.DataFrame, codes: np.ndarray, probabilities: np.ndarray, classes: Sequence[str], *,
+    trained: int = 0,
+) -> Entry:  # fmt: skip
+    """Of what no run stored; `images` as `identities.identified` makes them, a row each."""
+    run = _run(images, codes.astype(np.int64), probabilities, labels, trained)
+    return Entry(labels, run, images["client"].to_numpy(), tuple(classes))
 
 
 def _run(table: pd.DataFrame, codes: np.ndarray, values: np.ndarray, labels: Labels, trained: int) -> Run:

@@ -75,6 +75,28 @@ class Ranked:
                 areas.append(self._area(*sides))
         return _mean_of_defined(np.stack(areas)) if areas else np.full(len(weights), np.nan)
 
+    def of_many(self, labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+        """(draws,) of probabilities (draws, n, classes), every image counting once: what a call gives for each."""
+        classes = range(probabilities.shape[2]) if self._positive is None else [self._positive]
+        areas = []
+        for code in classes:
+            positive = labels == code
+            if 0 < positive.sum() < len(labels):
+                order = np.argsort(-probabilities[..., code], axis=1, kind="stable")
+                values, is_positive = np.take_along_axis(probabilities[..., code], order, axis=1), positive[order]
+                last = np.ones(values.shape, bool)  # of equal scores: it stands for all of them
+                last[:, :-1] = values[:, 1:] != values[:, :-1]
+                areas.append(self._area(_at_last(is_positive, last), _at_last(~is_positive, last)))
+        return _mean_of_defined(np.stack(areas)) if areas else np.full(len(probabilities), np.nan)
+
+
+def _at_last(counts: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Sums of counts (draws, n) from one place that is the last of its scores to the next, there; 0 elsewhere."""
+    so_far = np.where(last, np.cumsum(counts, axis=1), 0)
+    before = np.zeros_like(so_far)
+    before[:, 1:] = np.maximum.accumulate(so_far, axis=1)[:, :-1]
+    return np.where(last, so_far - before, 0).astype(np.float64)
+
 
 def _mean_of_defined(areas: np.ndarray) -> np.ndarray:
     defined = np.isfinite(areas)
@@ -147,6 +169,27 @@ def _f1(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> np.ndarray
 def f1_of(code: int) -> Counted:
     """F1 of one class."""
     return Counted(_class_counts, lambda counts: _f1(*_by_class(counts))[..., code])
+
+
+def recall_of(code: int) -> Counted:
+    """Sensitivity for one class."""
+    return Counted(_class_counts, lambda counts: _recall(*_by_class(counts))[..., code])
+
+
+def calibration_error(bins: int = 15) -> Counted:
+    """Expected calibration error, of bins of equal width: those of equal mass would move with every draw."""
+
+    def columns(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+        confidence = probabilities.max(axis=1)
+        place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+        gap = (probabilities.argmax(axis=1) == labels) - confidence
+        return np.concatenate([np.eye(bins)[place] * gap[:, None], np.ones((len(labels), 1))], axis=1)
+
+    def of(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            return np.abs(sums[..., :-1]).sum(axis=-1) / sums[..., -1]
+
+    return Counted(columns, of, larger_is_better=False)
 
 
 def kappa() -> Counted:

@@ -28,6 +28,7 @@ from tffapps.evaluation.subjects import Metric, Run
 SWAP = "swap by subject"
 CORRECTED_T = "corrected resampled t"
 _FEWEST, _SORTED = 500, 2_000_000  # draws of metrics that need a new order of the images in each
+_AT_ONCE = 1_000_000  # probabilities of draws that are sorted together
 _TIE = 1e-12  # differences this close are equal: sums in another order
 
 
@@ -187,7 +188,12 @@ class _Pair:
             raise ValueError("images that several models judge can be compared by metrics of counts alone")
         a, b = self.first.runs[position].probabilities, self.second.runs[position].probabilities
         exchange = (swap[:, index] > 0)[..., None]
-        return np.array([metric(labels, np.where(z, b, a)) - metric(labels, np.where(z, a, b)) for z in exchange])
+        if not isinstance(metric, metrics.Ranked):
+            return np.array([metric(labels, np.where(z, b, a)) - metric(labels, np.where(z, a, b)) for z in exchange])
+        parts = np.array_split(exchange, max(1, len(exchange) * np.size(a) // _AT_ONCE))
+        return np.concatenate(
+            [metric.of_many(labels, np.where(z, b, a)) - metric.of_many(labels, np.where(z, a, b)) for z in parts]
+        )
 
 
 def _by_split_and_seed(runs: Sequence[Run], side: str) -> dict[tuple[str, int], Run]:

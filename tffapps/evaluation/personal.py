@@ -44,7 +44,7 @@ class PersonalEvaluator:
                 )
                 return dict.fromkeys(names, float("nan"))
             of_clients[client] = predictions
-        found = self.scores(_together(list(of_clients.values())))
+        found = self.scores(together(list(of_clients.values())))
         each = {client: self.scores(predictions)[self.headline] for client, predictions in of_clients.items()}
         found[f"{self.headline}_client_mean"] = float(np.mean(list(each.values())))
         return {**found, **{f"{self.headline}_{client}": value for client, value in each.items()}}
@@ -52,7 +52,7 @@ class PersonalEvaluator:
     def predicted(self, trained: Trained) -> pd.DataFrame:
         found = [images.predict_exactly(weights) for images, weights in self._judged(trained).values()]
         # Named when they are together: a subject may have images at two clients.
-        return rows_of(_together(found), self.classes).assign(part=stored.TEST)
+        return rows_of(together(found), self.classes).assign(part=stored.TEST)
 
     def summary(self, row: Mapping[str, Any], weights: Callable[[], list[np.ndarray]]) -> dict[str, Any]:
         return {metric: float(row[metric]) for metric in (*self.metrics, f"{self.headline}_client_mean")}
@@ -66,7 +66,8 @@ class PersonalEvaluator:
         }
 
 
-def _together(parts: Sequence[Predictions]) -> Predictions:
+def together(parts: Sequence[Predictions]) -> Predictions:
+    """Of several clients' images."""
     return Predictions(
         np.concatenate([part.labels for part in parts]),
         np.concatenate([part.probabilities for part in parts]),

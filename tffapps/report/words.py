@@ -14,8 +14,8 @@ PERCENT = frozenset(
 )  # fmt: skip
 BYTES = frozenset(
     {
-        "bytes", "bytes_per_client", "bytes_up", "bytes_down", "images_up", "generators_up", "generators_down",
-        "weights_up", "weights_down",
+        "bytes", "bytes_per_client", "bytes_up", "bytes_down", "bytes_state", "images_up", "generators_up",
+        "generators_down", "weights_up", "weights_down",
     }
 )  # fmt: skip
 PLAIN = frozenset({"picture", "path", "subject"})  # names of files, whatever they look like

@@ -64,18 +64,19 @@ class Amplitude:
     """Every image gets the amplitude that all training images have on average (amp-norm)."""
 
     mean: np.ndarray  # float32 (height, width, 3)
+    band: float = 0.5  # L, the share of a side that frequencies are replaced up to
 
     def __call__(self, contents: bytes) -> bytes:
         from preprocessing import amplitude
         from tffapps.data import made
 
         try:
-            return made.encode(amplitude.normalise(made.decode(contents)[None], self.mean)[0])
+            return made.encode(amplitude.normalise(made.decode(contents)[None], self.mean, self.band)[0])
         except ValueError as error:  # of another size
             raise Rejected(str(error)) from None
 
     def as_json(self) -> dict[str, Any]:
-        return {"step": "amplitude"}
+        return {"step": "amplitude", "band": self.band}
 
     def arrays(self) -> Mapping[str, dict[str, np.ndarray]]:
         return {AMPLITUDE_FILE: {_AMPLITUDE: self.mean}}
@@ -88,7 +89,8 @@ def read(fields: Fields, folder: Folder) -> Step:
     mean = arrays.read(folder, AMPLITUDE_FILE, {_AMPLITUDE: (None, None, 3)})[_AMPLITUDE]
     if mean.min() < 0:
         raise UserError(f"{folder.path / AMPLITUDE_FILE}: holds values that are no amplitudes; fetch the bundle again")
-    return Amplitude(mean)
+    whole = "band" not in fields.names  # of a bundle from before there were bands
+    return Amplitude(mean) if whole else Amplitude(mean, fields.number("band", 0, 0.5))
 
 
 def _knee_settings(fields: Fields) -> KneeSettings:

@@ -12,8 +12,8 @@ from typing import Any
 
 # Columns of rounds.csv that are no metric.
 _OTHERS = {
-    "round", "examples", "clients", "left_out", "bytes_down", "bytes_up", "seconds", "training_seconds",
-    "peak_memory_mb", "statistics_clients", "epsilon",
+    "round", "examples", "clients", "left_out", "bytes_down", "bytes_up", "bytes_state", "seconds",
+    "training_seconds", "peak_memory_mb", "statistics_clients", "epsilon",
 }  # fmt: skip
 TRAINING_LOSS = "training_loss"
 _MOST_BYTES = 2**24  # of a file: a run of ten thousand rounds has less
