@@ -11,7 +11,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.engine.closed import ends, is_running
-from tffapps.engine import open_engine, worker_process
+from tffapps.engine import open_engine, supervisor, worker_process
 from tffapps.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -90,3 +90,11 @@ def test_an_unknown_engine_is_refused():
         open_engine("gpu"),
     ):
         pass
+
+
+def test_a_supervisor_that_is_ended_twice_still_cleans_up():
+    """Of a parent with many threads the kernel sends it one signal for each."""
+    end = supervisor.Termination()
+    with pytest.raises(SystemExit):
+        end()
+    end()

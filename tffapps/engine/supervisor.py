@@ -202,7 +202,7 @@ class _CannotStart(Exception):
 
 
 def main(text: str) -> None:
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, Termination())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
     orders = Orders.from_json(text)
     logging.basicConfig(format=log_format(orders.name), datefmt=LOG_TIME, level="INFO")
@@ -213,7 +213,6 @@ def main(text: str) -> None:
         logging.exception("stopped")
         supervisor.report("failed", why=f"{type(error).__name__}: {error}")
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
         supervisor.end()
         logging.shutdown()
         os._exit(0)  # not waiting for connections, which are threads of this process
@@ -247,8 +246,16 @@ def _quiet(name: str) -> logging.Logger:
     return logger
 
 
-def _terminate(*_: Any) -> None:
-    sys.exit(0)
+class Termination:
+    """Ends the program once: of a parent with many threads the kernel may send a signal for each of them."""
+
+    def __init__(self) -> None:
+        self._ending = False
+
+    def __call__(self, *_: Any) -> None:
+        if not self._ending:
+            self._ending = True
+            sys.exit(0)
 
 
 def _free_port() -> int:
