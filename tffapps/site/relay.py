@@ -166,8 +166,8 @@ class Relay:
         self._channel.unsubscribe(self._changed)
         for server, _ in self._servers.values():
             server.stop(None)
-        # The channel is not closed: it ends with its last user, and under gRPC's own thread, which still looks at it for a
-        # moment, closing it would leave a traceback.
+        # The channel is not closed: it ends with its last user. gRPC's own thread looks at it for a moment more, and
+        # would leave a traceback.
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def answered(self, caller: str, name: str) -> Callable[[bytes, grpc.ServicerContext], bytes] | None:
