@@ -2,12 +2,12 @@
 
     python benchmarks/style_loss.py --weights FILE [--pictures FOLDER] [--pairs 4] [--size 128] [--steps 150]
 
-Adam's steps from noise and from the content image are what the others are measured by. L-BFGS takes half as many
-from either start. The total loss of every pair is looked up after each step; the median of the pairs that come there
-counts, and how many those are. Images a second to a loss are steps times what one step takes (a median), relative to
-Adam's. Content and style are drawn patches, and pictures of a folder (with those below it) if one is given.
-What an optimiser was chosen by must not be what it is judged by: --skip leaves out so many pairs. Writes
-results/benchmarks/style_loss.csv.
+Adam's steps from noise and from the content image are what the others are measured by: L-BFGS from either start, with
+VGG-19 in single precision and in bfloat16. The total loss of every pair, in single precision always, is looked up after
+each step; the median of the pairs that come there counts, and how many those are. Images a second to a loss are steps
+times what one step takes (a median), relative to Adam's. Content and style are drawn patches, and pictures of a folder
+(with those below it) if one is given. What an optimiser was chosen by must not be what it is judged by: --skip leaves
+out so many pairs. Writes results/benchmarks/style_loss.csv.
 """
 
 from __future__ import annotations
@@ -82,75 +82,80 @@ def _compared(kind: str, contents: Any, styles: Any, options: argparse.Namespace
     """A row for each start and optimiser."""
     import numpy as np
 
-    traces, seconds = dict[tuple[str, str], Any](), dict[tuple[str, str], float]()
-    for optimizer in ("adam", "lbfgs"):
+    traces, seconds = dict[tuple[str, ...], Any](), dict[tuple[str, ...], float]()
+    for optimizer, precision in (("adam", "float32"), ("lbfgs", "float32"), ("lbfgs", "bfloat16")):
         for init in ("noise", "content"):
-            steps = options.steps if optimizer == "adam" else -(-options.steps // 2)
-            print(f"{kind}: {optimizer} from {init}, {steps} steps", file=sys.stderr, flush=True)
-            traces[init, optimizer], seconds[init, optimizer] = _traced(
-                kind, contents, styles, init, optimizer, steps, options
-            )
+            print(f"{kind}: {optimizer} from {init}, {precision}", file=sys.stderr, flush=True)
+            way = init, optimizer, precision
+            traces[way], seconds[way] = _traced(kind, contents, styles, way, options)
     rows = []
-    for (init, optimizer), losses in traces.items():
-        row = {"pairs": f"{len(contents)} {kind}", "start": init, "optimizer": optimizer, "steps": len(losses) - 1}
-        row["seconds_a_step"] = round(seconds[init, optimizer], 4)
+    for (init, optimizer, precision), losses in traces.items():
+        row = {"pairs": f"{len(contents)} {kind}", "start": init, "optimizer": optimizer, "precision": precision}
+        own = seconds[init, optimizer, precision]
+        row |= {"steps": len(losses) - 1, "seconds_a_step": round(own, 4)}
         row["loss"] = float(f"{np.median(losses[-1]):.4g}")
         for goal in ("noise", "content"):
-            there = losses <= traces[goal, "adam"][-1]  # (steps + 1, pairs)
+            adam = goal, "adam", "float32"
+            there = losses <= traces[adam][-1]  # (steps + 1, pairs)
             taken = np.where(there.any(axis=0), np.maximum(there.argmax(axis=0), 1), np.nan)
             count = int(there.any(axis=0).sum())
-            full = options.steps * seconds[goal, "adam"]
+            full = options.steps * seconds[adam]
             row[f"pairs_at_adams_from_{goal}"] = count
             row[f"steps_to_adams_from_{goal}"] = float(np.nanmedian(taken)) if count else None
             row[f"images_per_second_of_adams_from_{goal}"] = (
-                round(full / float(np.nanmedian(taken) * seconds[init, optimizer]), 2) if count else None
+                round(full / float(np.nanmedian(taken) * own), 2) if count else None
             )
         rows.append(row)
     return rows
 
 
 def _traced(
-    kind: str, contents: Any, styles: Any, init: str, optimizer: str, steps: int, options: argparse.Namespace
+    kind: str, contents: Any, styles: Any, way: tuple[str, ...], options: argparse.Namespace
 ) -> tuple[Any, float]:
     """Losses (steps + 1, pairs), the first of the start, and seconds a step. L-BFGS keeps the best that it tried."""
+    init, optimizer, precision = way
     import numpy as np
     import tensorflow as tf
 
     from models import vgg
     from preprocessing import gram, style_transfer
-    from preprocessing.style_settings import CONTENT_LAYER, LAYERS, settings_for
+    from preprocessing.style_settings import LAYERS, settings_for
 
     encoder = vgg.build(LAYERS[-1], options.width)
     used = vgg.load(encoder, options.weights).kind
-    settings = settings_for(used, steps=steps, init=init, optimizer=optimizer)
+    settings = settings_for(used, steps=options.steps, init=init, optimizer=optimizer)
     wanted = [tf.constant(matrix) for matrix in gram.grams(gram.taps(encoder), styles)]
     p = tf.constant(contents, tf.float32) / 255.0
     noise = np.random.default_rng(0).random(contents.shape, np.float32)
     start = tf.constant(noise) if init == "noise" else p
-    _, loss = style_transfer.losses_of(vgg.taps(encoder, (*LAYERS, CONTENT_LAYER)), p, wanted, settings)
-    compiled = tf.function(loss)
+    _, loss = style_transfer.losses_of(style_transfer.taps_of(encoder, precision), p, wanted, settings)
+    _, single = style_transfer.losses_of(style_transfer.taps_of(encoder), p, wanted, settings)
+    compiled, exact = tf.function(loss), tf.function(single)
     compiled(start)
-    losses, times = [], []
+    seen, losses, times = [], [], []  # what it goes by, in its own precision, and what that is in single precision
 
     def objective(x: Any) -> tuple[Any, Any]:
         begin = time.perf_counter()
         found = compiled(x)
-        losses.append(found[0].numpy())
+        seen.append(found[0].numpy())
         times.append(time.perf_counter() - begin)
+        losses.append(seen[-1] if precision == "float32" else exact(x)[0].numpy())
         return found
 
     x = style_transfer.minimise(objective, start, settings)  # outside of a function a loop is Python's
     if optimizer == "adam":
         objective(x)
         trace = np.stack(losses)
-    else:  # what an evaluation finds is there after it; of those that are tried the best is kept
-        trace = np.minimum.accumulate(np.stack([losses[0], *losses]))
+    else:  # what an evaluation finds is there after it; of those that are tried it keeps what it takes for the best
+        found, held = np.stack(losses), np.stack(seen)
+        kept = [np.argmin(held[: number + 1], axis=0) for number in range(len(held))]
+        trace = np.stack([np.take_along_axis(found, row[None], axis=0)[0] for row in [kept[0], *kept]])
     if options.shown:
         import cv2
 
         options.shown.mkdir(parents=True, exist_ok=True)
         for number, image in enumerate(np.rint(x.numpy() * 255).astype(np.uint8)):
-            path = options.shown / f"{kind}{number}_{init}_{optimizer}{steps}.png"
+            path = options.shown / f"{kind}{number}_{'_'.join(way)}{options.steps}.png"
             cv2.imwrite(str(path), np.concatenate([contents[number], styles[number], image], axis=1)[..., ::-1])
     return trace, float(np.median(times))
 

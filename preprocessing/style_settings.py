@@ -9,6 +9,7 @@ CONTENT_LAYER = "relu4_2"  # Keras's block4_conv2, which includes the ReLU
 MIN_SIDE = 16  # of an image: smaller ones do not reach the last of LAYERS
 INITS = ("noise", "content")
 OPTIMIZERS = ("adam", "lbfgs")
+PRECISIONS = ("float32", "bfloat16")  # that VGG-19 computes in
 CONTENTS = ("mean", "sum")
 TRANSFERS = ("optimise", "adain", "whiten")  # `style_transfer`, and in one pass `style_moments`
 
@@ -29,9 +30,11 @@ class StyleSettings:
     init: str = "noise"  # where it starts: "noise" (the paper: uniform, white) or the "content" image
     optimizer: str = "adam"  # "adam" or "lbfgs" (Gatys et al.; see `box_lbfgs`)
     seed: int = 0  # of the noise
+    precision: str = "float32"  # of VGG-19; losses, Gram matrices and steps are float32 always
 
     def __post_init__(self) -> None:
-        for name, choices in (("content", CONTENTS), ("init", INITS), ("optimizer", OPTIMIZERS)):
+        chosen = {"content": CONTENTS, "init": INITS, "optimizer": OPTIMIZERS, "precision": PRECISIONS}
+        for name, choices in chosen.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}")
         for name in ("steps", "learning_rate"):

@@ -31,6 +31,7 @@ import numpy as np
 import tensorflow as tf
 
 from models import vgg
+from models.precision import converted
 from preprocessing import box_lbfgs
 from preprocessing.gram import check, gram, positions
 from preprocessing.style_settings import CONTENT_LAYER, LAYERS, StyleSettings, settings_for
@@ -118,17 +119,23 @@ def batches(
 @functools.lru_cache(maxsize=8)  # tracing takes seconds
 def optimiser(encoder: tf.keras.Model, settings: StyleSettings) -> Callable[..., tuple[tf.Tensor, tf.Tensor]]:
     """Compiled: start and contents (k, height, width, 3) in [0,1], Gram matrices → images, and `Losses` as (4, k)."""
-    taps = vgg.taps(encoder, (*LAYERS, CONTENT_LAYER))
+    taps, exact = taps_of(encoder, settings.precision), taps_of(encoder)
 
     @tf.function(reduce_retracing=True)  # the last batch of many is smaller
     def run(start: tf.Tensor, contents: tf.Tensor, wanted: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        judge, loss = losses_of(taps, contents, wanted, settings)
+        judge, _ = losses_of(exact, contents, wanted, settings)
+        _, loss = losses_of(taps, contents, wanted, settings)
         objective = tf.function(loss, experimental_attributes={"_noinline": True})  # in several places: once is enough
         x = minimise(objective, start, settings)
         before, after = judge(start), judge(x)
         return x, tf.stack([before[0], after[0], before[1], after[1]])
 
     return run
+
+
+def taps_of(encoder: tf.keras.Model, precision: str = "float32") -> tf.keras.Model:
+    """Images → the activations of style and of content, of a VGG that computes in this precision."""
+    return vgg.taps(converted(encoder, precision, stay=("preprocess",)), (*LAYERS, CONTENT_LAYER))
 
 
 Judge = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
@@ -138,11 +145,11 @@ def losses_of(
     taps: tf.keras.Model, contents: tf.Tensor, wanted: Sequence[tf.Tensor], settings: StyleSettings
 ) -> tuple[Judge, Judge]:
     """Of images: content and style loss (k,); what is minimised (k,) and its gradient."""
-    target = taps(contents)[-1]
+    target = tf.cast(taps(contents)[-1], tf.float32)
     divisor = tf.cast(tf.size(target[0]), tf.float32) if settings.content == "mean" else 1.0
 
     def judge(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        *levels, deep = taps(x)
+        *levels, deep = (tf.cast(activations, tf.float32) for activations in taps(x))
         return content_loss(deep, target), style_loss(levels, wanted)
 
     def loss_and_gradient(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

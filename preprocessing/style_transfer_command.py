@@ -14,7 +14,7 @@ from preprocessing import command, style_inputs, style_outputs
 from preprocessing.errors import Rejected, UserError
 from preprocessing.files import check_distinct
 from preprocessing.parser import Parser
-from preprocessing.style_settings import INITS, OPTIMIZERS, StyleSettings, settings_for
+from preprocessing.style_settings import INITS, OPTIMIZERS, PRECISIONS, StyleSettings, settings_for
 
 NAME = "style_transfer"
 
@@ -37,6 +37,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-o", dest="out", metavar="OUT", type=Path, required=True, help=f"folder for PNGs and {table}")
     parser.add_argument("--init", choices=INITS, default=default.init, help="where to start (default %(default)s)")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default=default.optimizer, help="(default %(default)s)")
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default=default.precision, help="of VGG-19 (default %(default)s)"
+    )
     parser.add_argument("--steps", type=command.positive, default=default.steps, help="(default %(default)s)")
     style_inputs.add_flags(parser)
     return parser
@@ -59,7 +62,9 @@ def _run(options: argparse.Namespace) -> int:
     if contents is None:
         return command.say(NAME, f"{options.content}: no image could be read", 1)
 
-    settings = settings_for(used.kind, init=options.init, optimizer=options.optimizer, steps=options.steps)
+    settings = settings_for(
+        used.kind, init=options.init, optimizer=options.optimizer, steps=options.steps, precision=options.precision
+    )
     pairs = style_transfer.all_pairs(len(files), len(grams))
     parts = style_transfer.batches(model, contents, grams.matrices, pairs, settings, grams.positions)
     found = (one for images, losses in parts for one in zip(images, zip(*losses)))

@@ -64,11 +64,17 @@ def test_gradients_are_the_closed_forms():
 
 
 @pytest.mark.parametrize(
-    ("init", "optimizer", "steps"), [("noise", "adam", 150), ("content", "adam", 300), ("content", "lbfgs", 120)]
+    ("init", "optimizer", "steps", "precision"),
+    [
+        ("noise", "adam", 150, "float32"),
+        ("content", "adam", 300, "float32"),
+        ("content", "lbfgs", 120, "float32"),
+        ("content", "lbfgs", 120, "bfloat16"),
+    ],
 )
-def test_style_is_taken_on_and_content_kept(init, optimizer, steps, contents):
+def test_style_is_taken_on_and_content_kept(init, optimizer, steps, precision, contents):
     encoder = vgg.build("relu5_1", 8)  # with fewer channels images are hard to tell apart
-    settings = settings_for("random", steps=steps, init=init, optimizer=optimizer)
+    settings = settings_for("random", steps=steps, init=init, optimizer=optimizer, precision=precision)
     pairs = np.array([(0, 0), (1, 1), (2, 0)])
     images, losses = transfer(encoder, contents, grams(taps(encoder), textures()), pairs, settings)
     assert images.shape == contents.shape and images.dtype == np.uint8

@@ -17,7 +17,7 @@ import re
 from typing import Any
 
 from models.names import HEADS
-from preprocessing.style_settings import CONTENTS, INITS, OPTIMIZERS, TRANSFERS
+from preprocessing.style_settings import CONTENTS, INITS, OPTIMIZERS, PRECISIONS, TRANSFERS
 from tffapps import (
     DEMO_NETWORK,
     LAST,
@@ -127,6 +127,10 @@ class TransferSettings:
     init: str = setting("noise", "what style transfer begins with (paper: noise)", choices=INITS)
     style_optimizer: str = setting("adam", "what it minimises with", choices=OPTIMIZERS)
     style_steps: int = setting(500, "steps of it", least=1)
+    style_precision: str = setting(
+        "float32", "that VGG-19 computes in there; bfloat16: for processors made for it", choices=PRECISIONS,
+        in_key=CHANGED,
+    )  # fmt: skip
     style_learning_rate: float = setting(0.0, "of Adam; 0: 0.02 from noise, 0.005 from the content", least=0)
     style_weight: float = setting(0.0, "β; 0: 0.01 (paper), with random VGG weights 10", least=0)
     content_weight: float = setting(0.0, "α; 0: 1000 (paper), with random VGG weights 1", least=0)

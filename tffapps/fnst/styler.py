@@ -48,7 +48,7 @@ class Styler:
         chosen = {name: value for name, value in given.items() if value}
         self.settings: StyleSettings = settings_for(
             used.kind, init=transfer.init, optimizer=transfer.style_optimizer, steps=transfer.style_steps,
-            content=transfer.content_loss, **chosen,
+            content=transfer.content_loss, precision=transfer.style_precision, **chosen,
         )  # fmt: skip
 
     @property
@@ -139,7 +139,10 @@ class Styler:
     def _how(self) -> dict[str, object]:
         """All that the making depends on, beside the images, the styles and the VGG."""
         if not self.in_one_pass:
-            return dataclasses.asdict(self.settings)
+            known = dataclasses.asdict(self.settings)
+            if known["precision"] == "float32":  # images that were made before there was another keep their keys
+                del known["precision"]
+            return known
         return {
             "transfer": self.grams.transfer, "strength": self.transfer.style_strength, "pair": self.pair.sha256,
         }  # fmt: skip
