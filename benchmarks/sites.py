@@ -7,9 +7,10 @@
     secure     closed, under `--aggregator secure`: the difference is what masks cost
 
 All train the same network on as many files. The sites share this machine's cores, and work at the same time; in one
-process the clients take turns. The best round counts, beside that of one process with as many clients. Bytes are those
-of a later round (the first also sends the computation), as messages; `door_share` is how much more the sites' doors saw
-in all, HTTP/2 included and TLS not. Writes results/benchmarks/sites.csv.
+process the clients take turns. Where there are as many cores as sites each site has its own, as sites are machines of
+their own: else their threads push one another aside. The best round counts, beside that of one process with as many
+clients. Bytes are those of a later round (the first also sends the computation), as messages; `door_share` is how much
+more the sites' doors saw in all, HTTP/2 included and TLS not. Writes results/benchmarks/sites.csv.
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ def _sites(data: pathlib.Path, folder: pathlib.Path, is_open: bool) -> Iterator[
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TFFAPPS_HOME": str(folder / "home")}
     program = ["-c", _OPEN] if is_open else ["-m", "tffapps.site"]
     with contextlib.ExitStack() as stack:
-        addresses = []
-        for name in names:
+        addresses, cores = [], sorted(os.sched_getaffinity(0))
+        for place, name in enumerate(names):
             log = stack.enter_context((folder / f"{name}.log").open("w"))
             flags = [f"--{flag}={file}" for flag, file in _files(folder / "certificates", name).items()]
             flags += ["--without-sandbox"] if is_open else []
@@ -137,6 +138,8 @@ def _sites(data: pathlib.Path, folder: pathlib.Path, is_open: bool) -> Iterator[
             site = subprocess.Popen(
                 [*serve, "--listen=127.0.0.1:0", *flags], stdout=subprocess.PIPE, stderr=log, text=True, env=environment
             )
+            if len(cores) >= len(names):
+                os.sched_setaffinity(site.pid, cores[place :: len(names)])
             stack.callback(site.wait)
             stack.callback(site.terminate)
             assert site.stdout is not None
