@@ -32,7 +32,9 @@ HUE = 0.2  # turn of the colour circle, at most, either way; Table 4.8
 CUTOUT = 0.5  # side of the square as a share of the image's shorter side; our choice
 CUTOUT_FILLS = (0.5, 0.0)  # "a solid gray or a solid black": each half of the time
 
-_AFFINE, _WEAK, _STRONG = 0, 1, 2  # three streams of random numbers from one seed
+FLIPPED, LIT = 0.4, 0.2  # shares of `varied` that are flipped at most, and `weak`; the others are `affine`
+
+_AFFINE, _WEAK, _STRONG, _VARIED = 0, 1, 2, 3  # streams of random numbers from one seed
 
 Number: TypeAlias = float | tf.Tensor
 
@@ -89,6 +91,19 @@ def strong(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         image = tf.image.stateless_random_saturation(image, *SATURATION, saturation)
         image = _clipped(tf.image.stateless_random_hue(image, HUE, hue))
     return cutout(image, square)
+
+
+def varied(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """As it is or flipped, or `weak`, or `affine` (ours), so that a few stored views differ in place and in light."""
+    which, flip = _seeds(_stream(seed, _VARIED), 2)
+    drawn = tf.random.stateless_uniform((), which, alg="philox")
+    return tf.case(
+        [
+            (drawn < FLIPPED, lambda: tf.image.stateless_random_flip_left_right(image, flip)),
+            (drawn < FLIPPED + LIT, lambda: weak(image, seed)),
+        ],
+        default=lambda: affine(image, seed),
+    )
 
 
 def cutout(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

@@ -238,6 +238,27 @@ def test_gold_continued_takes_plfl_plus_steps_without_its_clients(stored):
         assert (np.bincount(labels_of(data.batches), minlength=3) <= most).all()
 
 
+def test_gold_may_weigh_its_classes(pool, stored):
+    """A step of SGD on one batch: of the gradient of the loss by class, whose mean weight over the images is 1."""
+    flags = ["--augment", "none", "--lambda-u", "0", "--gold-epochs", "1", "--batch", "80"]
+    plain, weighed = (Setup(pool, *flags, *more) for more in ([], ["--gold-class-weights", "0.5"]))
+    moved = []
+    for setup in (plain, weighed):
+        gold = setup.federation("gold")
+        moved.append(setup.play(build_round(gold.task, gold.method), gold.clients).state.weights)
+    data = weighed.federation("gold").clients[0].batches(1)
+    (features, labels), *others = data.batches.as_numpy_iterator()
+    assert not others
+    raw = data.prior**-0.5
+    weights = (raw / (data.prior * raw).sum())[labels]
+    model = weighed.inputs.model
+    model.set_weights(weighed.start)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(weights * cross_entropy(labels, model(features, training=True)))
+    expected = [w - 0.05 * g for w, g in zip(weighed.start, tape.gradient(loss, model.trainable_variables))]
+    assert largest_difference(moved[1], expected) < 1e-5 < 1e-4 < largest_difference(moved[0], expected)
+
+
 def test_the_ceiling_is_plfl_plus_with_all_labels(stored):
     labels, plus = stored.federation("labels"), stored.federation("plfl+")
     assert (labels.rounds, len(labels.clients)) == (plus.rounds, len(plus.clients)) and labels.server_data is not None

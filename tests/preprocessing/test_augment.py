@@ -9,7 +9,7 @@ import tensorflow as tf
 from preprocessing import augment
 from tffapps.data import pipeline
 
-FUNCTIONS = [augment.affine, augment.weak, augment.strong]
+FUNCTIONS = [augment.affine, augment.weak, augment.strong, augment.varied]
 every = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 
 
@@ -201,6 +201,18 @@ def test_strong_ends_with_the_cutout():
     shades = [np.unique(view) for view in views(augment.strong, np.full((8, 8, 1), 0.3, np.float32), 100)]
     assert all({0.0, 0.5} & set(found.tolist()) for found in shades)
     assert max(map(len, shades)) == 2
+
+
+def test_varied_views_are_flipped_or_lit_or_moved(monkeypatch):
+    """Of 400 a fifth each as it is, flipped, and weak, two fifths affine."""
+    monkeypatch.setattr(augment, "weak", lambda image, seed: tf.zeros_like(image))
+    monkeypatch.setattr(augment, "affine", lambda image, seed: tf.ones_like(image))
+    image = noise(4, 4, 1)
+    found = views(augment.varied, image, 400)
+    fifths = [image, image[:, ::-1], np.zeros_like(image)]
+    counts = [sum(np.array_equal(view, one) for view in found) for one in (*fifths, np.ones_like(image))]
+    assert all(55 < count < 105 for count in counts[:3]) and 120 < counts[3] < 200  # one sigma is 8, 10
+    assert sum(counts) == 400
 
 
 def test_weak_and_strong_draw_independently_from_one_seed(monkeypatch):

@@ -83,14 +83,17 @@ class PlflNetwork:
     head: str = setting(
         "auto", "gap, flatten256 (thesis), conv or conv64; auto: conv on a cut, else gap", choices=("auto", *HEADS)
     )
-    augment: str = setting("affine", "of gold, csfl, plfl, plfl+", choices=("affine", "weak", "none"))
+    augment: str = setting(
+        "affine", "of gold, csfl, plfl, plfl+; varied (ours): affine, weak or flipped",
+        choices=("affine", "weak", "varied", "none"),
+    )  # fmt: skip
     shear: str = setting(
         "radians", "unit of the affine views' shear of 0.2; degrees: as Keras read the thesis's table",
         choices=("radians", "degrees"), in_key=CHANGED,
     )  # fmt: skip
     stored_views: int = setting(
         0,
-        "--augment affine or weak above a cut: so many stored views; 0: drawn anew, and the whole network runs",
+        "--augment but none above a cut: so many stored views; 0: drawn anew, and the whole network runs",
         least=0,
     )
     batch: int = setting(32, "images a batch (thesis)", least=1)
@@ -104,6 +107,9 @@ class GoldSettings:
         0, "an epoch of the server's training has so many batches at least: few images come several times", least=0,
         in_key=CHANGED,
     )  # fmt: skip
+    gold_class_weights: float = setting(
+        0.0, "gold: power of 1 / class share in the loss (ours)", least=0, in_key=CHANGED
+    )
 
 
 @dataclasses.dataclass(frozen=True)

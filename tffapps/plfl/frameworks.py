@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -120,10 +120,20 @@ class Frameworks(Parts):
         return make(Images(table, seed))
 
     def _gold(self, images: Images) -> Federation:
-        settings = self._flags[GoldSettings]
-        training = self._at_server(images, settings.gold_epochs)
-        client = Client(oai.SERVER, training, site=HERE, passes=self._epochs_at_server(images, settings.gold_epochs))
-        return Federation(self._method(FedAvg), 1, self._tasks["gold"], [client], (settings,))
+        settings, prior = self._flags[GoldSettings], self._prior(images)
+        training, weights = self._at_server(images, settings.gold_epochs), settings.gold_class_weights
+
+        def weighed(number: int) -> GoldData:
+            return GoldData(*training(number), prior)
+
+        method: Method = self._method(FedAvg)
+        task, data = self._tasks["gold"], cast(Callable[[int], Any], training)
+        if weights:
+            # Without what PLFL+ has of its own.
+            method = dataclasses.replace(self._method(Labelled), class_weights=weights, rate_share=1.0, server_epochs=0)
+            task, data = self._tasks[CONTINUED], weighed
+        client = Client(oai.SERVER, data, site=HERE, passes=self._epochs_at_server(images, settings.gold_epochs))
+        return Federation(method, 1, task, [client], (settings,))
 
     def _csfl(self, images: Images) -> Federation:
         settings, local = self._flags[CsflSettings], self._flags[LocalSettings]

@@ -2,8 +2,9 @@
 
 view          whole images           stored features
 "plain"       as they are            of the image
-"training"    affine, weak or plain  of the image, or of one of a few such views
+"training"    one of the others      of the image, or of one of a few such views
 "affine"      affine                 of one of a few affine views
+"varied"      affine, weak or flip   of one of a few such views
 "weak"        flip, light            of one of a few weak views
 "strong"      more, and cutout       of one of a few strong views
 """
@@ -13,7 +14,9 @@ from tffapps import PLAIN, Common, CutSettings, Flags, Inputs, Network, cache_fo
 from tffapps.inputs import Augmentation
 from tffapps.plfl import FssflSettings, PlflNetwork, PlusSettings
 
-AUGMENTATIONS: dict[str, Augmentation] = {"affine": augment.affine, "weak": augment.weak, "strong": augment.strong}
+AUGMENTATIONS: dict[str, Augmentation] = {
+    "affine": augment.affine, "weak": augment.weak, "strong": augment.strong, "varied": augment.varied,
+}  # fmt: skip
 SHEARS: dict[str, dict[str, Augmentation]] = {"radians": {}, "degrees": {"affine": augment.affine_degrees}}
 
 
