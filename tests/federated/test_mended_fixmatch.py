@@ -39,6 +39,13 @@ def test_neutral_settings_are_fixmatch(published, neutral):
     assert ours["confident_0"] == ours["confident"] == 2 and ours["confident_1"] == 0
 
 
+def test_threshold_and_weight_of_its_own_take_the_place_of_fssfls(neutral):
+    own = MendedFixMatch(learning_rate=RATE, tau=0.1, lambda_u=9.0, mended_tau=0.8, mended_weight=1.0)
+    assert largest_difference(played(own, data()).state.weights, neutral.state.weights) == 0
+    nobody = played(MendedFixMatch(learning_rate=RATE, mended_tau=1.0), data())
+    assert nobody.reports["0"]["confident"] == 0
+
+
 def test_a_warm_up_of_a_round_is_supervised_training():
     supervised = played(MendedFixMatch(learning_rate=RATE, lambda_u=0.0), data())
     warming = played(MendedFixMatch(learning_rate=RATE, warmup_rounds=1.0), data())

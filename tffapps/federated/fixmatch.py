@@ -79,7 +79,8 @@ class FixMatch(Method):
         examples, mean, seen, confident = run(tf.data.Dataset.zip((data.labelled, data.unlabelled)))
         return local.ClientResult(examples + seen, mean, (seen, confident))
 
-    def pseudo_labels(self, probabilities: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Labels and 1.0 where the model is sure enough of them, from predictions of the weak view."""
+    def pseudo_labels(self, probabilities: tf.Tensor, lowest: float | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Labels and 1.0 where the model is sure enough of them (default: tau), from predictions of the weak view."""
+        lowest = self.tau if lowest is None else lowest
         labels = tf.argmax(probabilities, axis=-1, output_type=tf.int32)
-        return labels, tf.cast(tf.reduce_max(probabilities, axis=-1) >= self.tau, tf.float32)
+        return labels, tf.cast(tf.reduce_max(probabilities, axis=-1) >= lowest, tf.float32)

@@ -39,5 +39,5 @@ class FlexMatch(MendedFixMatch):
         return [tf.tensor_scatter_nd_update(known[0], rows[:, tf.newaxis], told)]
 
     def chosen(self, known: Any, predicted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        labels, mask = thresholds.sure(predicted, thresholds.flexible(known[0], predicted.shape[-1], self.tau))
+        labels, mask = thresholds.sure(predicted, thresholds.flexible(known[0], predicted.shape[-1], self.lowest))
         return labels, tf.cast(mask, tf.float32)

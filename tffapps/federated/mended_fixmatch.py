@@ -24,7 +24,7 @@ from tffapps.federated.few_labels import FewLabels, reported
 from tffapps.federated.fixmatch import FixMatch
 from tffapps.federated.lazy import tf
 from tffapps.federated.pseudo_label import predict
-from tffapps.settings import setting
+from tffapps.settings import CHANGED, setting
 
 if TYPE_CHECKING:
     from tffapps.federated.local import ClientContext, ClientResult, Tensors
@@ -41,6 +41,18 @@ class MendedFixMatch(FewLabels, FixMatch):
     teacher_decay: float = setting(
         0.0, "few labels: what the averaged weights that label keep at a step; 0: the weights", least=0, below=1
     )
+
+    mended_tau: float = setting(
+        0.0, "few labels: a threshold of its own; 0: --tau, which fssfl has too", least=0, most=1, in_key=CHANGED
+    )
+    mended_weight: float = setting(
+        0.0, "few labels: a weight of the unlabelled loss of its own; 0: --lambda-u", least=0, in_key=CHANGED
+    )
+
+    @property
+    def lowest(self) -> float:
+        """Probability of a pseudo-label."""
+        return self.mended_tau or self.tau
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated import local
@@ -72,7 +84,7 @@ class MendedFixMatch(FewLabels, FixMatch):
                     supervised = tf.reduce_mean(loss(labels, outputs[:count]))
                     supervised = tf.where(count > 0, supervised, 0.0)
                     unsupervised = tf.reduce_mean(mask * loss(pseudo, outputs[count:]))
-                    total = supervised + weight * self.lambda_u * unsupervised
+                    total = supervised + weight * (self.mended_weight or self.lambda_u) * unsupervised
                     total += weight * self.regularised(known, outputs[count:], mask)
                 gradients = tape.gradient(total, variables)
                 state = optimizer.step(state, variables, gradients, local.cosine(number, steps))
@@ -106,7 +118,7 @@ class MendedFixMatch(FewLabels, FixMatch):
 
     def chosen(self, known: Any, predicted: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Labels, and 1.0 where they are sure enough."""
-        return self.pseudo_labels(predicted)
+        return self.pseudo_labels(predicted, self.lowest)
 
     def regularised(self, known: Any, outputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor | float:
         """What is added to the loss, of the predictions for strong views."""
