@@ -11,7 +11,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.engine.closed import ends, is_running
-from tffapps.engine import open_engine, supervisor, worker_process
+from tffapps.engine import closed_worker, open_engine, worker_process
 from tffapps.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -92,9 +92,22 @@ def test_an_unknown_engine_is_refused():
         pass
 
 
-def test_a_supervisor_that_is_ended_twice_still_cleans_up():
-    """Of a parent with many threads the kernel sends it one signal for each."""
-    end = supervisor.Termination()
-    with pytest.raises(SystemExit):
-        end()
-    end()
+_TOLD_WHILE_IT_REMOVES = (
+    "import os, shutil, sys; sys.path.insert(0, sys.argv[1]); from tffapps.engine import supervisor\n"
+    "remove = shutil.rmtree\n"
+    "def told(*a, **k): os.kill(os.getpid(), 15); remove(*a, **k)\n"
+    "shutil.rmtree = told\n"
+    "supervisor.main(sys.argv[2])"
+)
+
+
+def test_a_supervisor_that_is_told_to_end_while_it_ends_removes_its_folder(monkeypatch):
+    """As when a whole service is stopped: the worker ends and the supervisor is told to, at the same moment."""
+    monkeypatch.setattr(closed_worker, "_PROGRAM", _TOLD_WHILE_IT_REMOVES)
+    process = worker_process.WorkerProcess()
+    folder = pathlib.Path(process.address[len("unix:") :]).parent
+    assert folder.exists()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(10)
+    assert not folder.exists()
+    process.stop()

@@ -112,7 +112,13 @@ class Supervisor:
         self._orders = orders
         self._worker: _Worker | None = None
         self._leave = False
+        self._told_to_end = False
+        self._wake_up: socket.socket | None = None  # kept to the very end: signals are still written to it
         self._log = logging.getLogger("supervisor")
+
+    def tell_to_end(self, *_: Any) -> None:
+        """A handler of signals. It raises nothing, so nothing is broken off, least of all the removal of folders."""
+        self._told_to_end = True
 
     def run(self) -> None:
         if self._orders.closed:
@@ -144,9 +150,9 @@ class Supervisor:
 
     def _serve(self, listener: socket.socket, door: TlsProxy) -> None:
         listener.setblocking(False)
-        wake_up = _wake_up_when_a_child_ends()
+        self._wake_up = wake_up = _wake_up_at_signals()
         pause, next_start = 0.0, 0.0
-        while True:
+        while not self._told_to_end:  # a signal that comes from here on wakes up what waits
             waiting = max(0.0, next_start - time.monotonic()) if self._worker is None else None
             ready, _, _ = select.select([listener, wake_up], [], [], waiting)
             if wake_up in ready:
@@ -170,6 +176,8 @@ class Supervisor:
     def _wait_until_it_answers(self, worker: _Worker) -> None:
         deadline = time.monotonic() + self._orders.start_timeout
         while time.monotonic() < deadline:
+            if self._told_to_end:
+                raise _CannotStart("it was told to end")
             if worker.process.poll() is not None:
                 code = worker.process.returncode
                 raise _CannotStart(f"the worker ended at start (status {code}): {worker.last_words()}")
@@ -202,11 +210,12 @@ class _CannotStart(Exception):
 
 
 def main(text: str) -> None:
-    signal.signal(signal.SIGTERM, Termination())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
     orders = Orders.from_json(text)
-    logging.basicConfig(format=log_format(orders.name), datefmt=LOG_TIME, level="INFO")
     supervisor = Supervisor(orders)
+    # By its parent, and by the kernel when that is gone: of a parent with many threads once for each.
+    signal.signal(signal.SIGTERM, supervisor.tell_to_end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # its parent ends it
+    logging.basicConfig(format=log_format(orders.name), datefmt=LOG_TIME, level="INFO")
     try:
         supervisor.run()
     except Exception as error:
@@ -230,7 +239,8 @@ def die_with(parent: int) -> None:
         sys.exit(1)
 
 
-def _wake_up_when_a_child_ends() -> socket.socket:
+def _wake_up_at_signals() -> socket.socket:
+    """Readable when a child has ended, or this process was told to end."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
@@ -244,18 +254,6 @@ def _quiet(name: str) -> logging.Logger:
     logger = logging.getLogger(name)
     logger.setLevel(logging.WARNING)
     return logger
-
-
-class Termination:
-    """Ends the program once: of a parent with many threads the kernel may send a signal for each of them."""
-
-    def __init__(self) -> None:
-        self._ending = False
-
-    def __call__(self, *_: Any) -> None:
-        if not self._ending:
-            self._ending = True
-            sys.exit(0)
 
 
 def _free_port() -> int:
