@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import pathlib
+import re
+import shutil
 import socket
 import ssl
 import time
@@ -142,7 +144,7 @@ def test_who_is_revoked_is_out_at_once_at_both_ends(federation, tmp_path):
     lists = tmp_path / "lists"
     lists.mkdir()
     for name in ("ca.pem", "ca.key"):
-        (lists / name).write_bytes((federation / name).read_bytes())
+        shutil.copy(federation / name, lists)
     made(federation, "third", "coordinator", [CLIENT])
     with door_of(federation) as door:
         look(door.address, files(federation, "third"))
@@ -175,7 +177,7 @@ def test_a_list_of_another_authority_is_none(federation, other, tmp_path):
         certificate_checks.check(Certificates(*shown.paths(), revoked=str(tmp_path / "nonsense")), "site", "a")
 
 
-def test_keys_that_others_can_read_are_refused(federation, tmp_path):
+def test_keys_that_others_can_read_are_refused(federation, tmp_path, capsys):
     key = tmp_path / "a.key"
     key.write_bytes((federation / "a.key").read_bytes())
     shown = Certificates(str(federation / "a.pem"), str(key), str(federation / "ca.pem"))
@@ -185,6 +187,11 @@ def test_keys_that_others_can_read_are_refused(federation, tmp_path):
             certificate_checks.check(shown, "site", "a")
     key.chmod(0o400)
     certificate_checks.check(shown, "site", "a")
+    authority.make(tmp_path / "authority")
+    (tmp_path / "authority/ca.key").chmod(0o644)  # the key that makes all others
+    assert main(["revoke", str(federation / "b.pem"), "--authority", str(tmp_path / "authority")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(r"--authority .*ca.key: others can read or change it \(mode 644\); chmod 600 it$", line)
 
 
 def test_only_requests_travel(tmp_path, capsys):

@@ -91,9 +91,9 @@ def certificate(file: Path) -> x509.Certificate:
 
 
 def _pair(folder: Path) -> certs.Pair:
-    key = _read(
-        folder / f"{certs.AUTHORITY}.key", "a key", lambda content: serialization.load_pem_private_key(content, None)
-    )
+    file = folder / f"{certs.AUTHORITY}.key"
+    key = _read(file, "a key", lambda content: serialization.load_pem_private_key(content, None))
+    certificate_checks.check_private("--authority", os.fspath(file))
     return certs.Pair(certificate(folder / f"{certs.AUTHORITY}.pem"), key)
 
 

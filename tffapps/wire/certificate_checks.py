@@ -27,7 +27,7 @@ def check(files: Certificates, role: str, name: str = "", now: datetime.datetime
     chain = read_certificates("--cert", files.cert)
     authorities = read_certificates("--ca", files.ca)
     key = _read("--key", files.key, lambda content: serialization.load_pem_private_key(content, None))
-    _check_private(files.key)
+    check_private("--key", files.key)
     leaf = chain[0]
     if key.public_key() != leaf.public_key():
         raise UserError(f"--key {files.key}: does not belong to --cert {files.cert}; give the key that came with it")
@@ -125,7 +125,8 @@ def is_for(certificate: x509.Certificate, role: str) -> bool:
     return _PURPOSES[role] in purposes and not purposes & others
 
 
-def _check_private(file: str) -> None:
+def check_private(flag: str, file: str) -> None:
+    """A UserError if others than its owner can read a key's file."""
     mode = stat.S_IMODE(os.stat(file).st_mode)
     if mode & 0o077:
-        raise UserError(f"--key {file}: others can read or change it (mode {mode:03o}); chmod 600 it")
+        raise UserError(f"{flag} {file}: others can read or change it (mode {mode:03o}); chmod 600 it")
