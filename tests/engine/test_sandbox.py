@@ -18,7 +18,7 @@ from tffapps.engine.sandbox import Sandbox
 # Tries everything and says what came of each.
 _ATTACKER = """
 import ctypes, json, os, socket, subprocess, sys, threading
-here, secret, own = sys.argv[1:]
+here, secret, own, code, *wanted = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 def called(result):
     if result < 0: raise OSError(ctypes.get_errno(), "")
@@ -33,7 +33,7 @@ tries = {
     "who is on it": lambda: os.listdir("/home"),
     "its parent's environment": lambda: open("/proc/1/environ").read(),
     "writing beside what it reads": lambda: open(here + "/new", "w"),
-    "writing code": lambda: open(sys.argv[0] + "/sitecustomize.py", "w"),
+    "writing code": lambda: open(code + "/sitecustomize.py", "w"),
     "the rights of what it reads": lambda: os.chmod(here + "/link", 0o666),
     "the rights of a secret": lambda: os.chmod(secret, 0o666),
     "whose a secret is": lambda: os.chown(secret, os.getuid(), os.getgid()),
@@ -47,12 +47,16 @@ tries = {
     "a shared library from nowhere": lambda: called(libc.memfd_create(b"x", 0)),
 }
 found = {"variables": sorted(os.environ), "process": os.getpid()}
-for name, attempt in tries.items():
-    try: attempt(); found[name] = "done"
+for name in wanted or tries:
+    try: tries[name](); found[name] = "done"
     except OSError as error: found[name] = error.errno
 print(json.dumps(found))
 """
 _WORKS = ("its own files", "a folder of its own", "threads")
+_WORKS_OUTSIDE = (  # so it is the sandbox that refuses them; of the others some are not to be tried
+    *_WORKS, "a secret", "the machine's name", "who is on it", "writing beside what it reads", "writing code",
+    "the rights of a secret", "another program", "the network", "a Unix socket", "a shared library from nowhere",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,26 +71,31 @@ def python_paths() -> list[str]:
 
 def test_what_a_program_can_do_from_inside(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "word")
-    secret, here, own = tmp_path / "key.pem", tmp_path / "here", tmp_path / "own"
+    secret, here, own, code = (tmp_path / name for name in ("key.pem", "here", "own", "code"))
     image = tmp_path / "elsewhere.png"
     image.write_text("an image")
     secret.write_text("a key")
-    here.mkdir()
-    own.mkdir()
+    for folder in (here, own, code):
+        folder.mkdir()
     (here / "link").symlink_to(image)
-    allowed = Sandbox(read=python_paths(), links=str(here), change=[str(own)], environment={"GIVEN": "1"})
-    program = [sys.executable, "-I", "-c", _ATTACKER, str(here), str(secret), str(own)]
-    done = subprocess.run(
-        sandbox.command(allowed, program, os.getpid()), capture_output=True, text=True, check=False, timeout=30
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert "GIVEN" in found.pop("variables") and "SECRET" not in done.stdout
+    allowed = Sandbox(read=[*python_paths(), str(code)], links=str(here), change=[str(own)], environment={"GIVEN": "1"})
+    program = [sys.executable, "-I", "-c", _ATTACKER, *map(str, (here, secret, own, code))]
+
+    def tried(command: list[str]) -> dict:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    found = tried(sandbox.command(allowed, program, os.getpid()))
+    variables = found.pop("variables")
+    assert "GIVEN" in variables and "SECRET" not in variables
     if not sandbox.namespaces_refused():
         assert found["process"] == 1  # the only one it knows of
     del found["process"]
     assert {name for name, result in found.items() if result == "done"} == set(_WORKS)
-    assert (own / "new").read_text() == "new" and not (here / "new").exists()
+    assert (own / "new").read_text() == "new" and not (here / "new").exists() and not list(code.iterdir())
+    outside = tried([*program, *_WORKS_OUTSIDE])
+    assert {name for name in _WORKS_OUTSIDE if outside[name] != "done"} == set() and "SECRET" in outside["variables"]
 
 
 # Listens, and tries to be a caller too.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -42,6 +43,13 @@ def attacker(noise, folder):
 def ungated(noise, folder):
     """At a site whose gate is open."""
     with attacking(noise, folder, gate=False) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def naked(noise, folder):
+    """At a site that has neither gate nor sandbox."""
+    with attacking(noise, folder, gate=False, sandboxed=False) as one:
         yield one
 
 
@@ -126,7 +134,7 @@ def test_pixels_do_not_leave(attacker, ungated):
     assert ungated.tries(raw_file).numpy().startswith(b"\x89PNG")
 
 
-def test_files_programs_and_what_is_unknown(attacker, ungated):
+def test_files_programs_and_what_is_unknown(attacker, ungated, naked):
     for computation, operation in (
         (secret_file, "ReadFile"),
         (writes, "WriteFile"),
@@ -138,6 +146,9 @@ def test_files_programs_and_what_is_unknown(attacker, ungated):
             ungated.tries(computation)
     assert "the operation MatchingFiles" in attacker.refused(looks_around)
     assert ungated.tries(looks_around).numpy() == 0
+    assert naked.tries(secret_file).numpy() == pathlib.Path(SECRET).read_bytes()  # so it can be done
+    assert naked.tries(writes).numpy() == 1 and naked.tries(looks_around).numpy() > 0
+    assert [(one.site._folder / "train/written").exists() for one in (attacker, ungated, naked)] == [False, False, True]
     elsewhere = "which is none of the site's numbered images"
     assert attacker.refused(sum_of_pixels, pipeline(SECRET)) == f"a pipeline over '{SECRET}', {elsewhere}"
     assert elsewhere in attacker.refused(sum_of_pixels, pipeline(f"train/0/../../{PATH}"))
