@@ -151,6 +151,15 @@ def test_lies_about_statistics(lie, noise, tiny_task, tiny_weights):
     assert done.clients == 1 and "its weight is 1e+12, and it reports 36" in done.left_out["b"]
 
 
+def test_a_lie_under_a_rule_against_bad_clients(lie, noise, tiny_task, tiny_weights):
+    round_ = build_round(tiny_task, FedAvg(learning_rate=0.1), Aggregation("robust"), clients=2)
+    for said in list(LIES)[:2]:
+        engine = lie(LIES[said])
+        outcome = play(round_, round_.start(tiny_weights), clients(table_of(engine, noise)), 1, min_clients=1)
+        assert list(outcome.left_out) == ["b"] and re.search(said, outcome.left_out["b"])
+        assert largest_difference(outcome.state.weights, tiny_weights) < 10
+
+
 def test_lies_under_an_aggregator_that_packs_updates(lie, noise, tiny_task, tiny_weights):
     """Its parts are no fields of what the client's work results in, but for weight and report."""
     round_ = build_round(tiny_task, FedAvg(learning_rate=0.1), Aggregation("compressed"), clients=2)

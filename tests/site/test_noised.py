@@ -92,8 +92,11 @@ def test_each_adds_its_share_of_the_noise_to_a_masked_sum(sites, task, weights, 
     monkeypatch.setattr(
         site_sum.Form, "read", lambda form, total, members: sums.append((form, total)) or read(form, total, members)
     )
+    before = [len(site.budget._ledger.releases()) for site in sites.members]
     with sites.engine() as engine, heard(monkeypatch) as messages, plain_rows(monkeypatch) as rows:
         play(round_, round_.start(weights), sites.clients(engine), 1, 4)
+    for site, count in zip(sites.members, before):  # what all shares come to is what each site counts
+        assert spent(site) == pytest.approx(by_accountant(count + 1), rel=1e-6)
     ((form, total),), size = sums, len(sums[0][1])
     noise = UNIT * (total - 4 * 2.0**49) - sum(clipped(row, size) for row in rows)
     # Three must be left at the end, and three shares are all of it; four have come.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -21,6 +23,7 @@ from tffapps.federated.scaffold import Scaffold
 from tffapps.federated.statistics import build_reestimation, reestimate
 from tffapps.secure_sums.form import WEIGHT
 from tffapps.site import log as logs
+from tffapps.site import numbers
 from tffapps.site.relay import Refused
 
 SECURE = Aggregation("secure")
@@ -145,6 +148,46 @@ def test_a_site_that_is_killed_in_the_round(sites, round_, wide, monkeypatch):
     assert "lost" in outcome.left_out["b"] and outcome.reports.keys() == {"a", "c", "d"}
     monkeypatch.undo()
     sites.members[1].start()
+
+
+def test_who_has_no_numbers_is_left_out_and_named(sites, round_, wide, monkeypatch):
+    """Its own process sees it before it masks; the sum of the others is exact."""
+    sums, read, turn, honest = totals(monkeypatch), numbers.row, itertools.count(), []
+
+    def row(content):
+        values = read(content)
+        if next(turn):
+            honest.append(values)
+        else:
+            values[0] = np.nan
+        return values
+
+    monkeypatch.setattr(numbers, "row", row)
+    with sites.engine() as engine:
+        outcome = play(round_, round_.start(others(wide, 12)), sites.clients(engine), 1, 1)
+    ((form, total, members),), ((name, why),) = sums, outcome.left_out.items()
+    assert members == outcome.took_part == len(honest) == 3 and name not in outcome.reports
+    np.testing.assert_array_equal(total, sum(map(form.numbers, honest)))
+    assert "refused by the site: numbers that are not finite" in why
+
+
+def test_numbers_beyond_the_range_stop_the_run(sites, round_, wide, monkeypatch):
+    """Whose they are the masks hide."""
+    site = sites.members[1]
+    seat_of = site.sums._seat
+
+    def with_too_much(caller):
+        seat = seat_of(caller)
+        mask = type(seat).mask.__get__(seat)
+        seat.mask = lambda session, number, whole: mask(session, number, whole) + 2**61
+        return seat
+
+    monkeypatch.setattr(site.sums, "_seat", with_too_much)
+    said = "a sum that so few numbers cannot have.*by masks nobody can tell whose"
+    with sites.engine() as engine, pytest.raises(RunStopped, match=said):
+        play(round_, round_.start(others(wide, 13)), sites.clients(engine), 1, 1)
+    for seat in site.sums._seats.values():
+        del seat.mask
 
 
 def lying(patch, site, step, change):
