@@ -220,6 +220,7 @@ def test_doctor_finds_nothing_wrong(place):
     assert done.stdout.count("federated mean of 1, 2, 3, 4 = 2.5") == 2
     (rate, *_) = re.findall(r"^device [CG]PU:0 .* trains tiny at 64x64 with (\d+) images/s$", done.stdout, re.MULTILINE)
     assert int(rate) > 0
+    assert all(f"\n{needed} " in done.stdout for needed in ("Landlock", "seccomp filters", "namespaces"))
     assert done.stdout.splitlines()[-1] == "everything works"
 
 

@@ -1,6 +1,8 @@
 """Run folders: rows, checkpoints, resuming, corruption, locks."""
 
 import json
+import os
+import stat
 
 import numpy as np
 import pytest
@@ -117,16 +119,19 @@ def test_damage_to_a_finished_run_is_found(name, tmp_path):
         assert run.summary() == {"accuracy": 0.25}
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "table.csv"
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    path, synced, sync = tmp_path / "table.csv", [], os.fsync
     path.write_text("old")
     with pytest.raises(KeyError), replacing(path) as file:
         file.write("half")
         raise KeyError
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)) or sync(descriptor))
     with replacing(path) as file:
         file.write("new")
     assert path.read_text() == "new"
+    # Contents, then the name: both are on the disk.
+    assert [stat.S_ISDIR(one.st_mode) for one in synced] == [False, True] and synced[0].st_size == 3
 
 
 def test_a_full_disk_is_said_plainly(tmp_path):

@@ -13,7 +13,7 @@ from tests.site.conftest import files
 from tffapps.data import published
 from tffapps.engine import open_engine
 from tffapps.errors import RunStopped, UserError
-from tffapps.site import data
+from tffapps.site import data, job
 from tffapps.site.mailbox import Mailbox
 from tffapps.site.relay import Refused
 from tffapps.wire import jobs
@@ -178,13 +178,22 @@ def test_odd_requests_are_refused(mailbox, caplog):
 
 def test_a_request_that_cannot_be_begun_is_answered(mailbox, monkeypatch):
     mailbox, *_ = mailbox
+    wanted = request("count", 0, values=9.5)  # what no other test has done
 
     def full(*arguments):
         raise RunStopped("no space left")
 
-    monkeypatch.setattr(Mailbox, "_do", full)
-    answer = ask(mailbox, request("count", 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(Mailbox, "_do", full)
+        answer = ask(mailbox, wanted)
     assert answer.fields == {"error": "the site cannot begin it (RunStopped); its log says more", "asking": "first"}
+    for name in (job.REQUEST, job.ANSWER):  # a folder where a file is to be holds nothing up
+        place = mailbox._store / wanted.identity / name
+        place.mkdir(parents=True)
+        begin = time.monotonic()
+        assert ask(mailbox, wanted).fields["error"].startswith("the site cannot begin it (")
+        assert time.monotonic() - begin < 2
+        place.rmdir()
 
 
 def test_over_the_network(registered, members, folder):

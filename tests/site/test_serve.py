@@ -17,7 +17,8 @@ import tensorflow_federated as tff
 from tests.engine.closed import ends, need_namespaces
 from tests.site.conftest import files
 from tests.test_commands import command, environment
-from tffapps.engine import lowering
+from tffapps import doctor
+from tffapps.engine import lowering, sandbox
 from tffapps.engine.worker import remote_context
 from tffapps.site.__main__ import main
 from tffapps.wire.channel import channel
@@ -130,6 +131,17 @@ def test_a_mistake_is_one_clear_line(mistake, images, folder, capsys):
     assert main(["serve", *flags(folder, whose), *(f"--{flag}={value}" for flag, value in given.items())]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+def test_without_a_sandbox_it_refuses_unless_it_is_told_to_go_on(folder, capsys, monkeypatch):
+    monkeypatch.setattr(sandbox, "lacks", lambda: ["seccomp filters"])
+    given = ["serve", "--data=/nowhere", "--name=a", "--listen=127.0.0.1:0", *flags(folder)]
+    assert main(given) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "this kernel has no seccomp filters, so a coordinator could read" in line and "--without-sandbox" in line
+    assert "`site serve` has no sandbox here" in doctor._sandbox()[0]
+    assert main([*given, "--without-sandbox"]) == 2
+    assert "/nowhere: no such file or folder" in capsys.readouterr().err  # the next thing that is wrong
 
 
 def test_a_port_in_use(images, folder, capsys):
