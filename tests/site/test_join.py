@@ -18,8 +18,8 @@ from tests.engine.closed import need_namespaces
 from tests.site.conftest import files
 from tests.site.federation import Member
 from tests.site.rounds import played
-from tests.site.test_serve import flags
-from tests.test_commands import command, environment
+from tests.site.test_serve import flags, own_home
+from tests.test_commands import command
 from tffapps import engine as engines
 from tffapps.engine import open_engine
 from tffapps.errors import UserError
@@ -167,7 +167,7 @@ def test_a_site_that_freezes_is_given_up(images, folder, monkeypatch):
     arguments = ["join", f"127.0.0.1:{port}", "--data", str(images), "--name", "a", *flags(folder)]
     program = subprocess.Popen(
         command("tffapps.site", *arguments),
-        env=environment(),
+        env=own_home(images),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

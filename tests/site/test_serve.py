@@ -29,6 +29,11 @@ def flags(folder, name: str = "a") -> list[str]:
     return [f"--{flag}={file}" for flag, file in zip(("cert", "key", "ca"), files(folder, name).paths())]
 
 
+def own_home(images: pathlib.Path) -> dict[str, str]:
+    """Variables of a site's program: of several test processes each has a site a, and one log has one writer."""
+    return {**environment(), "TFFAPPS_HOME": str(images.parent / "home")}
+
+
 def children(pid: int) -> list[int]:
     return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -39,10 +44,11 @@ class Served:
     def __init__(self, images, folder) -> None:
         arguments = ["serve", "--data", str(images), "--name", "a", "--listen", "127.0.0.1:0", *flags(folder)]
         self.program = subprocess.Popen(
-            command("tffapps.site", *arguments), env=environment(), text=True,
+            command("tffapps.site", *arguments), env=own_home(images), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self.line = self.program.stdout.readline()
+        assert self.line, self.program.communicate(timeout=20)[1]
         self.address = self.line.partition("listening on ")[2].split(",")[0]
         (self.supervisor,) = children(self.program.pid)
         (self.worker,) = children(self.supervisor)
