@@ -44,6 +44,7 @@ def test_the_numbers_of_one_machine(three, tmp_path, capsys):
         assert cli.main(classify.APP, alone) == 2
         assert "separate trains at one site by itself, whose whole model" in capsys.readouterr().err.splitlines()[-1]
     here, there = (record(tmp_path / place / "classify", "fedavg-federation-seed0") for place in ("here", "there"))
+    assert (there[0].pop("bytes_up") == 2 * here[0].pop("bytes_up")).all()  # masked, a number has eight bytes
     pd.testing.assert_frame_equal(there[0], here[0], atol=1e-4)
     assert largest_difference(there[1], here[1]) < 1e-5
     (bundle,) = tmp_path.glob("there/classify/runs/*/bundle")
