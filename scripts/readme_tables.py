@@ -24,20 +24,21 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def headlines() -> str:
-    """The claims that every system declares, real images first."""
+    """What every system claims beside its controls, by the metric that it names first; real images first."""
     from tffapps.report.collect import collect
     from tffapps.report.summary import comparisons, interval, signed
 
-    columns = ["system", "data", "metric", "method", "against", "gain, 95 % interval", "verdict", "images (subjects)"]
+    columns = ["system", "data", "metric", "method", "control", "gain, 95 % interval", "verdict", "images (subjects)"]
     rows = []
     for place in sorted(collect(ROOT / "results").places, key=lambda place: not place.is_real):
         if place.system.name == "classify":
             continue
-        for one in comparisons(place.sheets):
-            against = f"{one.baseline.name} {one.baseline.mean:.3f}" + (" (control)" if one.control else "")
+        found = comparisons(place.sheets)
+        for one in (one for one in found if one.control and one.metric == found[0].metric):
             gain = one.test if one.gain is None else f"{signed(one.gain)} {interval(one.low, one.high)}"
             verdict = f"**{one.verdict}**" if one.verdict in ("ahead", "behind") else one.verdict
-            what = [place.system.name, place.data, one.metric, f"{one.method.name} {one.method.mean:.3f}", against]
+            what = [place.system.name, place.data, one.metric, f"{one.method.name} {one.method.mean:.3f}"]
+            what += [f"{one.baseline.name} {one.baseline.mean:.3f}"]
             rows.append([*what, gain, verdict, f"{one.images} ({one.subjects})"])
     return _markdown(columns, rows)
 
@@ -92,42 +93,6 @@ def _first_run(file: str) -> str:
         predicted, classes = part.fewest_classes_predicted.min(), part.classes.max()
         rows.append([*cells, f"{predicted} of {classes}"])
     return _markdown([*columns, "classes predicted, at least"], rows)
-
-
-def rounds() -> str:
-    table = pd.read_csv(ROOT / "results" / "benchmarks" / "rounds.csv")
-    lines = [
-        "| | clients | images/s | of `fit` | first round ends after | of `fit` | peak memory |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in table.itertuples():
-        first = f"{row.seconds_to_end_of_first_round:.1f} s | {row.first_round_of_fit:.2f}"
-        speed = f"{row.images_per_second:.0f} | {row.speed_of_fit:.2f}"
-        lines.append(f"| {row.contender} | {row.clients} | {speed} | {first} | {row.peak_memory_mb / 1000:.2f} GB |")
-    return "\n".join(lines)
-
-
-def cut() -> str:
-    table = pd.read_csv(ROOT / "results" / "benchmarks" / "cut.csv")
-    columns = ["cut", "head", "seconds a round", "of the whole", "seconds to store"]
-    rows = [
-        [row.cut, row.head, f"{row.round_seconds:.2f}", f"{row.of_whole:.2f}", f"{row.storing_seconds:.1f}"]
-        for row in table.itertuples()
-    ]
-    return _markdown(columns, rows)
-
-
-def sites() -> str:
-    table = pd.read_csv(ROOT / "results" / "benchmarks" / "sites.csv")
-    columns = ["", "seconds a round", "of in-process", "down to a client", "of the weights", "up", "of the weights"]
-    rows = []
-    for row in table.itertuples():
-        crossing = [f"{row.sent_a_client:,} bytes", f"{row.sent_of_weights:.3f}"]
-        crossing += [f"{row.received_a_client:,} bytes", f"{row.received_of_weights:.3f}"]
-        if not row.total_sent:
-            crossing = [""] * 4
-        rows.append([row.contender, f"{row.seconds_per_round:.1f}", f"{row.time_of_in_process:.2f}", *crossing])
-    return _markdown(columns, rows)
 
 
 def plfl() -> str:
@@ -217,17 +182,6 @@ def _of_stains(name: str, folder: str) -> str:
     return _markdown(*getattr(stain_tables, name)(ROOT / "results" / folder))
 
 
-def stains() -> str:
-    table = pd.read_csv(ROOT / "results" / "benchmarks" / "stains.csv")
-    columns = ["", "cores", "patches/s", "H off", "E off", "grey levels off"]
-    rows = []
-    for row in table.itertuples():
-        off = [row.h_degrees_from_truth, row.e_degrees_from_truth, row.grey_levels_off]
-        shown = ["" if pd.isna(value) else f"{value:.1f}{unit}" for value, unit in zip(off, ("°", "°", ""))]
-        rows.append([row.contender, str(row.cores), f"{row.patches_per_second:,.3g}", *shown])
-    return _markdown(columns, rows)
-
-
 def fnst() -> str:
     return _fnst(ROOT / "results" / "fnst")
 
@@ -255,17 +209,6 @@ def gram_attack() -> str:
     return _markdown(columns, rows)
 
 
-def style() -> str:
-    table = pd.read_csv(ROOT / "results" / "benchmarks" / "style.csv")
-    columns, rows = ["", "images a batch", "image steps/s", "of the bare pass"], []
-    equal = {"loss_of_adam": "loss, of Adam's", "images_per_second_of_adam": "images/s, of Adam's"}
-    shown = [name for name in equal if name in table]
-    for row in table.itertuples():
-        cells = [row.contender, str(row.images), f"{row.image_steps_per_second:.2f}", f"{row.of_bare_pass:.2f}"]
-        rows.append([*cells, *(_three(getattr(row, name)) for name in shown)])
-    return _markdown([*columns, *(equal[name] for name in shown)], rows)
-
-
 def _peers(name: str, command: str = "peers") -> str:
     from scripts import peer_tables
 
@@ -275,6 +218,12 @@ def _peers(name: str, command: str = "peers") -> str:
         if file.exists()
         else f"Not measured yet: `python benchmarks/{command}.py`"
     )
+
+
+def _benchmark(name: str) -> str:
+    from scripts import benchmark_tables
+
+    return _markdown(*getattr(benchmark_tables, name)(ROOT / "results" / "benchmarks" / f"{name}.csv"))
 
 
 def fedstyle() -> str:
@@ -365,13 +314,13 @@ TABLES = {
     "attacks": attacks,
     "first_run": first_run,
     "first_run_cuts": first_run_cuts,
-    "rounds": rounds,
-    "sites": sites,
+    "rounds": functools.partial(_benchmark, "rounds"),
+    "sites": functools.partial(_benchmark, "sites"),
     "clients": functools.partial(_peers, "clients"),
     "peers": functools.partial(_peers, "peers"),
     "peer_stains": functools.partial(_peers, "peer_stains"),
     "growth": functools.partial(_peers, "growth", "growth"),
-    "cut": cut,
+    "cut": functools.partial(_benchmark, "cut"),
     "plfl": plfl,
     "plfl_real": plfl_real,
     "label_shares": label_shares,
@@ -381,10 +330,11 @@ TABLES = {
     "stain_models": stain_models,
     "stain_schedules": functools.partial(_of_stains, "schedules", "stain_models"),
     "fedsda_real": functools.partial(_of_stains, "real", "fedsda_real"),
-    "stains": stains,
+    "stains": functools.partial(_benchmark, "stains"),
     "fnst": fnst,
     "gram_attack": gram_attack,
-    "style": style,
+    "style": functools.partial(_benchmark, "style"),
+    "style_loss": functools.partial(_benchmark, "style_loss"),
     "fedstyle": fedstyle,
     "fedstyle_studies": fedstyle_studies,
     "fedtransfer": fedtransfer,

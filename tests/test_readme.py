@@ -42,7 +42,7 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--server", "--invitation", "--publish", "--operator", "--https", "--host", "--source"}  # platform
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py
-    elsewhere |= {"--no-install", "--passes", "--cuts", "--pictures", "--timeout"}  # of other benchmarks
+    elsewhere |= {"--no-install", "--passes", "--cuts", "--pictures", "--timeout", "--skip"}  # of other benchmarks
     elsewhere |= {"--shares", "--try"}  # of plfl's commands that play several settings
     elsewhere |= {"--stains", "--tumour", "--per-image", "--test-share", "--brightness", "--density"}
     elsewhere |= {"--seed"}  # of restain, as the line above
