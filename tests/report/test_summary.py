@@ -41,7 +41,8 @@ def test_in_sentences(claims):
 
 def test_the_forest_has_a_line_for_each_claim_that_can_be_drawn(claims):
     drawn = forest([Group("fnst, <art>", True, claims), Group("empty", False, claims[2:])])
-    assert drawn.count("<rect") == 2 and drawn.count('stroke-width="2.5"') == 2
+    assert drawn.count("<rect") == 4 and drawn.count('stroke-width="2.5"') == 4  # for wide screens and for narrow ones
+    assert drawn.count("<svg") == 2 and drawn.count('class="narrow"') == 1 and drawn.count(">n 120<") == 2
     assert "fnst, &lt;art&gt;" in drawn and "empty" not in drawn
     assert "+0.250 ahead" in drawn and "−0.010 level" in drawn and "elsewhere" not in drawn
     assert 'fill="var(--good, #1d6b3c)"' in drawn.partition("<rect")[2].partition(">")[0]  # filled: decided

@@ -5,13 +5,14 @@ from tffapps.report.blocks import figure_block, folded, grid_table, table_block
 from tffapps.report.cells import grid
 from tffapps.report.collect import REAL, Found, Place
 from tffapps.report.markup import Markup, anchor, element, joined, single, with_code
-from tffapps.report.section import Section, Table
+from tffapps.report.section import CLAIMS, Section, Table
 from tffapps.report.sentences import sentences
 from tffapps.report.style import CSS
 from tffapps.report.summary_block import summary_block
 
 TITLE = "tffapps: results"
 _STANDIN_SAYS = "Images were drawn for this run. It shows that the machinery works, not which method is best."
+_SENTENCES = 6  # of the claims; the others are folded
 _REAL_SAYS = "The images are not part of the project."
 
 
@@ -71,7 +72,9 @@ def _system(found: Found, system: Section) -> Markup:
     places = found.of(system)
     if not any(place.folder == system.name for place in places):
         parts.append(_missing(f"No tables in {system.name}/ yet: `{system.command}` makes them."))
-    parts += [_place(place) for place in places]
+    real = [place for place in places if place.is_real]
+    parts += [_place(place) for place in real]
+    parts += [_place(place, below=bool(real)) for place in places if not place.is_real]
     if not any(place.is_real or place.folder.startswith(f"{REAL}/") for place in places):
         command = f"{system.command} --data FOLDER --results results/{REAL}"
         parts.append(_missing(f"No run on real images here: `{command}` makes one."))
@@ -82,48 +85,65 @@ def _missing(text: str) -> Markup:
     return element("p", with_code(text), class_="missing")
 
 
-def _place(place: Place) -> Markup:
+def _place(place: Place, below: bool = False) -> Markup:
+    """What the claims say, one table and one figure; the rest is folded, and all of it `below` a run on real images."""
     real = place.is_real
     heading = [_badge("real images" if real else "stand-in", real), " "] if place.data else []
     heading.append(f"Run on “{place.data}”" if real else "Run on drawn images" if place.data else "What is there")
-    parts = [element("h3", *heading, id=anchor(place.folder, "run"))]
+    title = element("h3", *heading, id=anchor(place.folder, "run"))
+    parts = []
     if place.data:
         parts.append(element("p", _REAL_SAYS if real else _STANDIN_SAYS, class_="note"))
-    said = sentences(place)
-    if said:
-        parts.append(element("ul", *(element("li", line) for line in said), class_="says"))
-    figures = _figures(place)
-    tables = _tables(place)
-    parts += tables[:1] + figures + tables[1:]
-    parts += _costs(place)
+    tables, figures = _tables(place), _figures(place)
+    claims = [table for spec, table in tables if spec.file == CLAIMS.file]
+    others = [table for spec, table in tables if spec.file != CLAIMS.file]
+    parts += _says(sentences(place), claims)
+    parts += [*others[:1], *_side_by_side(figures[:1])]
+    more = [*_side_by_side(figures[1:]), *others[1:], *_costs(place)]
+    if more:
+        count = f"{len(figures[1:])} more figures, {len(others[1:])} more tables"
+        parts.append(element("details", element("summary", count), *more))
     parts += _not_there(place)
-    return element("section", *parts, class_="place real" if real else "place")
+    if below:
+        return element("details", element("summary", title), *parts, class_="place")
+    return element("section", title, *parts, class_="place real" if real else "place")
 
 
-def _tables(place: Place) -> list[Markup]:
+def _says(said: list[Markup], claims: list[Markup]) -> list[Markup]:
+    """The first sentences; the others and their table are folded."""
+    shown = [element("ul", *(element("li", line) for line in said[:_SENTENCES]), class_="says")] if said else []
+    rest = [element("ul", *(element("li", line) for line in said[_SENTENCES:]), class_="says")] if shown else []
+    if not claims and len(said) <= _SENTENCES:
+        return shown
+    more = (
+        f"{len(said) - _SENTENCES} more claims, and their table"
+        if len(said) > _SENTENCES
+        else "These claims as a table"
+    )
+    return [*shown, element("details", element("summary", more), *rest[: len(said) > _SENTENCES], *claims)]
+
+
+def _tables(place: Place) -> list[tuple[Table, Markup]]:
     known = {table.file for table in place.system.tables}
     others = [Table(file, file.removesuffix(".csv").replace("_", " "), folded=True) for file in place.sheets]
     specs = [*place.system.tables, *(table for table in others if table.file not in known)]
     open_first = sorted((spec for spec in specs if spec.file in place.sheets), key=lambda spec: spec.folded)
+    own, paper = place.system.own, place.system.paper
     return [
-        table_block(
-            spec, place.sheets[spec.file], place.folder, place.system.own, place.system.paper,
-            anchor(place.folder, spec.file),
-        )
+        (spec, table_block(spec, place.sheets[spec.file], place.folder, own, paper, anchor(place.folder, spec.file)))
         for spec in open_first
-    ]  # fmt: skip
+    ]
 
 
 def _figures(place: Place) -> list[Markup]:
     captions = dict(place.system.figures)
     names = [name for name in captions if name in place.pictures]
     names += [name for name in place.pictures if name not in captions]
-    if not names:
-        return []
-    blocks = [
-        figure_block(captions.get(name, name), place.pictures[name], f"{place.folder}/{name}") for name in names
-    ]  # fmt: skip
-    return [element("div", *blocks, class_="figures")]
+    return [figure_block(captions.get(name, name), place.pictures[name], f"{place.folder}/{name}") for name in names]
+
+
+def _side_by_side(figures: list[Markup]) -> list[Markup]:
+    return [element("div", *figures, class_="figures")] if figures else []
 
 
 def _costs(place: Place) -> list[Markup]:
@@ -151,4 +171,5 @@ def _not_there(place: Place) -> list[Markup]:
 
 def _benchmarks(place: Place) -> Markup:
     parts = [element("h2", place.system.title, id=place.system.name), element("p", place.system.about)]
-    return element("article", *parts, element("section", *_tables(place), *_not_there(place), class_="place"))
+    tables = [table for _, table in _tables(place)]
+    return element("article", *parts, element("section", *tables, *_not_there(place), class_="place"))

@@ -6,7 +6,8 @@ from tffapps.report.summary import Comparison, comparisons, interval, signed
 
 
 def sentences(place: Place) -> list[Markup]:
-    return [sentence(one) for one in comparisons(place.sheets)]
+    """Those beside a control first: they say whether an idea helps."""
+    return [sentence(one) for one in sorted(comparisons(place.sheets), key=lambda one: not one.control)]
 
 
 def sentence(one: Comparison) -> Markup:

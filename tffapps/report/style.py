@@ -100,10 +100,13 @@ td.paper, th.paper { background: var(--paper); color: var(--soft); }
 .summary .verdict { display: block; }
 .verdict.ahead { color: var(--good); } .verdict.behind { color: var(--bad); } .verdict { color: var(--soft); }
 .forest { width: 100%; padding: .4rem 0; }
-.forest svg { display: block; min-width: 44rem; }
+.forest svg.wide { display: block; min-width: 44rem; }
+.forest svg.narrow { display: none; }
 details { margin: .9rem 0; border-top: 1px solid var(--line); padding-top: .6rem; }
 summary { cursor: pointer; font-size: .925rem; }
 details[open] > summary { margin-bottom: .6rem; }
+summary h3 { display: inline; }
+details.place { border-top: 0; padding-top: 0; }
 .figures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.4rem; margin: 2rem 0 1rem;
   align-items: start; grid-auto-flow: dense; }
 figure { margin: 0; }
@@ -114,6 +117,8 @@ figcaption { margin-top: .35rem; }
 @media screen and (max-width: 48rem) {
   h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; }
   .figures { grid-template-columns: minmax(0, 1fr); }
+  .forest svg.wide { display: none; }
+  .forest svg.narrow { display: block; margin: 0 auto; }
   .place { padding-left: .7rem; }
   figure.wide img { max-width: none; width: 44rem; }
 }
