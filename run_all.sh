@@ -70,12 +70,20 @@ await() { # until fewer than $1 are running; the first that fails decides the ex
   done
 }
 
+left() { # how long what has not ended yet takes, if it takes as long as what has
+  local ended=$(($1 - ${#running[@]})) minutes
+  [ $ended -gt 0 ] || return 0
+  minutes=$((SECONDS * (${#names[@]} - ended) / ended / 60))
+  [ $minutes -eq 0 ] || echo ", about $minutes min left"
+}
+
 names=(${only:-$papers})
+SECONDS=0
 for number in "${!names[@]}"; do
   await "$at_once"
   [ $failed -eq 0 ] || break
   app=${names[$number]}
-  echo "== $app ($((number + 1)) of ${#names[@]})"
+  echo "== $app ($((number + 1)) of ${#names[@]})$(left "$number")"
   (
     set -o pipefail
     "$PYTHON" -m tffapps "$app" --profile "$profile" --results "$results" 2>&1 | (trap '' INT && exec sed -u "s/^/$app | /")

@@ -69,6 +69,7 @@ class Run:
         about: dict[str, Any] | None = None,
         fresh: bool = False,
     ) -> None:
+        self.name = name
         self.folder = root / "runs" / f"{name}-{key_of(key)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

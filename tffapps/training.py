@@ -87,7 +87,7 @@ def train(
     if enough and done and enough(run.rounds()):
         return model
     if 0 < done < rounds:
-        print(f"{run.folder.name}: going on after round {done}", file=sys.stderr)
+        print(f"{run.name}: going on after round {done}", file=sys.stderr)
 
     def spend(number: int, present: Sequence[int]) -> None:
         # Before anything is computed: what a crash makes happen twice is released twice.
@@ -95,7 +95,7 @@ def train(
         if released:
             run.ledger.append(released)
 
-    with Progress(run.folder.name, rounds, done) as progress, logs(run, tensorboard=tensorboard, mlflow=mlflow) as log:
+    with Progress(run.name, rounds, done) as progress, logs(run, tensorboard=tensorboard, mlflow=mlflow) as log:
         for number in range(done + 1, rounds + 1):
             begin = time.perf_counter()
             asked = sampling.positions(number)
