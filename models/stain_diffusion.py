@@ -21,6 +21,7 @@ layers = tf.keras.layers
 BLOCKS = ("transformer", "token-mlp", "mlp")
 NUMBERS = 6  # of a stain matrix
 WIDTH, HEADS, MLP_RATIO = 32, 8, 4
+CLIENT_EMBEDDING = "client_embedding"
 _SLOWEST = 10_000.0  # the longest period of the time embedding, in steps
 
 
@@ -33,7 +34,7 @@ def build(block: str, *, clients: int, schedule: Schedule | None = None, seed: i
     client = layers.Input((), dtype=tf.int32, name="client")
     when = TimeEmbedding(name="time_embedding")(time)
     apart = tf.keras.initializers.RandomNormal(stddev=1.0)  # clients apart from the beginning, like the times
-    who = layers.Embedding(clients, WIDTH, embeddings_initializer=apart, name="client_embedding")(client)
+    who = layers.Embedding(clients, WIDTH, embeddings_initializer=apart, name=CLIENT_EMBEDDING)(client)
     found = {"transformer": _transformer, "token-mlp": _token_mlp, "mlp": _mlp}[block](noisy, when, who)
     noise = Noise(schedule or Schedule(), name="noise")([noisy, time, found])
     model = tf.keras.Model([noisy, time, client], noise, name=f"stain_{block}")

@@ -82,6 +82,11 @@ class Cut:
         return len(rows) == self.total or (limit is not None and sum(row.kept for row in rows) >= limit)
 
     @property
+    def reach(self) -> float:
+        """A patch's side in pixels of the finest level."""
+        return self._side * self._factors[self._level]
+
+    @property
     def grid(self) -> tuple[int, int]:
         """Rows and columns of patches."""
         return self._rows, self._columns
@@ -152,7 +157,7 @@ class Cut:
 
     def _overview(self) -> tuple[int, np.ndarray | None]:
         """A coarser level, and by its account the tissue's share of every patch; None where there is no such level."""
-        reach = self._side * self._factors[self._level]  # of a patch, in pixels of the finest level
+        reach = self.reach
         coarse = [level for level, factor in enumerate(self._factors) if reach / factor >= _OVERVIEW_PIXELS]
         level = coarse[-1] if coarse else 0
         if self._factors[level] < 2 * self._factors[self._level]:

@@ -3,6 +3,7 @@
     OUT/<slide>/<slide>_<x>_<y>.png    the patches with tissue; x and y are pixels of the finest level
     OUT/<slide>.csv                    file, x, y, level, tissue, kept: every patch looked at, the dropped ones too
     OUT/settings.json                  how they were cut; patches cut otherwise are not mixed with them
+    OUT/manifest.csv                   with --annotations: path, label, client, subject, for `--data` of a system
 
 Every file appears whole or not at all, and a run that was stopped goes on where it was.
 """
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import dataclasses
 import importlib.util
+import io
 import json
 import logging
 import math
@@ -23,11 +26,12 @@ from pathlib import Path
 from preprocessing import command
 from preprocessing.errors import UserError
 from preprocessing.files import make_writable, write
+from preprocessing.label_settings import LabelRule
 from preprocessing.parser import Parser
 from preprocessing.progress import track
 
 NAME = "patches"
-SETTINGS = "settings.json"
+SETTINGS, MANIFEST = "settings.json", "manifest.csv"
 TIFF_SUFFIXES = (".svs", ".tif", ".tiff")
 OPENSLIDE_SUFFIXES = (".bif", ".mrxs", ".ndpi", ".scn", ".svslide", ".vms", ".vmu")  # only OpenSlide reads these
 
@@ -82,6 +86,18 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SHARE",
         help="keep patches of which at least this share is tissue (default %(default)s)",
     )
+    rule = parser.add_argument_group("classes, from what is marked on slides (ASAP's XML, or masks)")
+    rule.add_argument("--annotations", type=Path, metavar="FOLDER", help="a file or a folder for each slide")
+    rule.add_argument("--tumour", default="", metavar="A,B", help="groups or classes that are tumour")
+    rule.add_argument("--without", default="", metavar="A,B", help="what is cut out of these again")
+    rule.add_argument("--share", type=float, default=0.5, help="of a patch that must be tumour (default %(default)s)")
+    rule.add_argument("--marked-only", action="store_true", help="normal is what is marked as something else alone")
+    rule.add_argument(
+        "--specimen",
+        default="",
+        metavar="REGEX",
+        help="what in a slide's name is the same on all scanners, in brackets",
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="patches to keep of each slide, taken at random")
     return parser
 
@@ -94,14 +110,16 @@ def _run(options: argparse.Namespace) -> int:
         settings = PatchSettings(options.size, magnification, options.level, options.tissue, options.limit)
     except ValueError as error:
         raise UserError(f"--{error}") from None
+    rule = _rule(options)
     slides = list_slides(options.source, options.target)
     make_writable(options.target)
     _settle(options.target, settings)
     logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # what it has to say comes as an exception too
     kept = dropped = failed = 0
+    manifest: list[tuple[str, ...]] = []
     for name, path in slides.items():
         try:
-            mine, others = _cut(name, path, options.target, settings)
+            mine, others, labels = _cut(name, path, options.target, settings, options.annotations, rule)
         except UserError as error:
             if len(slides) == 1:
                 raise
@@ -110,6 +128,11 @@ def _run(options: argparse.Namespace) -> int:
             continue
         print(f"{name}: {mine} patches kept, {others} dropped", flush=True)
         kept, dropped = kept + mine, dropped + others
+        if rule:
+            client = _client(path, options.source)
+            manifest += [(file, label, client, rule.specimen_of(name)) for file, label in labels]
+    if rule:
+        _write_manifest(options.target / MANIFEST, manifest, kept)
     print(f"{len(slides)} slides: {kept} patches kept, {dropped} dropped, {failed} slides left out")
     if not kept:
         return command.say(NAME, f"no patch was kept; is --tissue {settings.tissue:g} too high?", 1)
@@ -159,16 +182,58 @@ def _settle(target: Path, settings: PatchSettings) -> None:
         raise UserError(f"{target}: holds patches cut with {were}; give the same or choose another OUT")
 
 
-def _cut(name: str, path: Path, target: Path, settings: PatchSettings) -> tuple[int, int]:
-    """How many of a slide's patches were kept and dropped; its table is written once all of its patches are."""
-    from preprocessing import patches, slides  # here, because they need OpenCV
+def _cut(
+    name: str, path: Path, target: Path, settings: PatchSettings, annotations: Path | None, rule: LabelRule | None
+) -> tuple[int, int, list[tuple[str, str]]]:
+    """How many of a slide's patches were kept and dropped; its table is written once all of its patches are.
+
+    And with a rule the classes of those kept.
+    """
+    from preprocessing import patches, slide_labels, slides  # here, because they need OpenCV
 
     table = target / f"{name}.csv"
     with contextlib.closing(slides.open_slide(path)) as slide:
         cut = patches.Cut(slide, name, target, settings)
+        marked = None
+        if rule and annotations:
+            marked = slide_labels.of_slide(annotations, name, slide.levels[0][0], cut.reach)
+            if marked is None:
+                raise UserError(f"{annotations}: has nothing for the slide {name}; add {name}.xml or a mask")
         rows = patches.read_table(table, target)
         if not cut.is_complete(rows):
             rows = sorted(track(cut.run(), cut.total, name, unit="patch"), key=lambda row: (row.y, row.x))
             patches.write_table(table, rows)
-    kept = sum(row.kept for row in rows)
-    return kept, len(rows) - kept
+    kept = [(row.file, row.x, row.y) for row in rows if row.kept]
+    labels = slide_labels.labelled(kept, marked, cut.reach, rule) if marked and rule else []
+    return len(kept), len(rows) - len(kept), labels
+
+
+def _rule(options: argparse.Namespace) -> LabelRule | None:
+    if options.annotations is None:
+        if options.tumour:
+            raise UserError(f"--tumour {options.tumour}: classes are read from marks; add --annotations FOLDER")
+        return None
+    if not options.annotations.is_dir():
+        raise UserError(f"--annotations {options.annotations}: no such folder")
+    tumour, without = (
+        tuple(name for name in text.split(",") if name) for text in (options.tumour, options.without)
+    )  # fmt: skip
+    try:
+        return LabelRule(tumour, without, options.share, options.marked_only, options.specimen)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _client(path: Path, source: Path) -> str:
+    """The folder below the source that a slide is in: a scanner or a centre; else the source itself."""
+    inside = path.relative_to(source).parts if source.is_dir() else ()
+    return inside[0] if len(inside) > 1 else (source if source.is_dir() else source.parent).resolve().name
+
+
+def _write_manifest(file: Path, rows: Sequence[tuple[str, ...]], kept: int) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("path", "label", "client", "subject"), *rows])
+    write(file, text.getvalue().encode())
+    labels = [label for _, label, *_ in rows]
+    counts = ", ".join(f"{labels.count(label)} {label}" for label in ("normal", "tumour"))
+    print(f"{file}: {counts}, {kept - len(rows)} neither for certain")

@@ -139,47 +139,10 @@ def poisoning() -> str:
     return "\n".join(lines)
 
 
-def fedsda() -> str:
-    return _pairs(ROOT / "results" / "fedsda")
-
-
-def _pairs(folder: pathlib.Path) -> str:
-    """Methods without and with FedSDA, then the other sides."""
-    methods = pd.read_csv(folder / "table2_optimisers.csv")
-    sides = pd.read_csv(folder / "table3_alignment.csv")
-    rows = pd.concat([methods, sides[~sides.side.isin(("none", "fedsda"))]]).itertuples()
-    return _markdown(
-        ["method", "images", "AUROC", "AUPRC", "worst centre's AUROC"],
-        (
-            [r.method, r.side, _mean(r, "auroc"), _mean(r, "auprc"), f"{r.worst_client} {r.worst_client_auroc:.3f}"]
-            for r in rows
-        ),
-    )
-
-
-def fedsda_pictures() -> str:
-    table = pd.read_csv(ROOT / "results" / "fedsda" / "table3_alignment.csv")
-    rows = [
-        [row.side, f"{row.ssim:.3f}", f"{row.fid:.0f}", f"{row.kid:.4f}", f"{row.wd:.4f}"] for row in table.itertuples()
-    ]
-    return _markdown(["images", "SSIM", "FID", "KID", "WD"], rows)
-
-
-def stain_models() -> str:
-    columns = ["data", "denoiser", "parameters", "rounds × epochs", "FD", "worst client", "between clients", "nearest"]
-    rows = []
-    for folder in ("fedsda",):
-        for row in pd.read_csv(ROOT / "results" / folder / "table1_diffusion.csv").itertuples():
-            numbers = (row.fd, row.worst_client_fd, row.fd_between_clients, row.fd_between_nearest)
-            what = [row.data, row.block, f"{row.parameters:,}", f"{row.rounds} × {row.epochs}"]
-            rows.append([*what, *(f"{value:.2f}" for value in numbers)])
-    return _markdown(columns, rows)
-
-
-def _of_stains(name: str, folder: str) -> str:
+def _of_stains(name: str) -> str:
     from scripts import stain_tables
 
-    return _markdown(*getattr(stain_tables, name)(ROOT / "results" / folder))
+    return _markdown(*stain_tables.TABLES[name](ROOT / "results"))
 
 
 def fnst() -> str:
@@ -306,6 +269,10 @@ def _mean(row, metric: str) -> str:
     return value if pd.isna(spread) else f"{value} ± {spread:.3f}"
 
 
+STAIN_TABLES = (
+    "fedsda", "fedsda_pictures", "stain_models", "stain_schedules", "fedsda_real", "fedsda_restained",
+    "fedsda_left_out", "fedsda_against", "stain_privacy",
+)  # fmt: skip
 TABLES = {
     "headlines": headlines,
     "classify": classify,
@@ -325,11 +292,7 @@ TABLES = {
     "plfl_real": plfl_real,
     "label_shares": label_shares,
     "poisoning": poisoning,
-    "fedsda": fedsda,
-    "fedsda_pictures": fedsda_pictures,
-    "stain_models": stain_models,
-    "stain_schedules": functools.partial(_of_stains, "schedules", "stain_models"),
-    "fedsda_real": functools.partial(_of_stains, "real", "fedsda_real"),
+    **{name: functools.partial(_of_stains, name) for name in STAIN_TABLES},
     "stains": functools.partial(_benchmark, "stains"),
     "fnst": fnst,
     "gram_attack": gram_attack,

@@ -8,6 +8,7 @@ from models import ddpm, stain_diffusion
 from tffapps.engine import open_engine
 from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task, noised
 from tffapps.federated.moments import federated_moments
+from tffapps.federated.robust_denoising import RobustDenoising
 from tffapps.federated.round import build_round
 
 
@@ -23,12 +24,15 @@ def values():
     return [rng.normal(size=(rows, 6)).astype(np.float32) for rows in (20, 5)]
 
 
-def played(values, rounds=1, rate=1.0, engine="in-process", present=None, **options):
+def played(values, rounds=1, rate=1.0, engine="in-process", present=None, kind=Denoising, **options):
     """(the model's weights' names, their values before and after, the clients' reports in the last round)."""
     present = list(range(len(values))) if present is None else present
     with open_engine(engine):
         model = stain_diffusion.build("mlp", clients=len(values), schedule=ddpm.scaled(20))
-        method = Denoising(optimizer="adamw", learning_rate=0.01, schedule_steps=20, **options)
+        if kind is RobustDenoising:
+            trained = [variable.name for variable in model.trainable_variables]
+            options["embedding"] = trained.index("client_embedding/embeddings:0")
+        method = kind(optimizer="adamw", learning_rate=0.01, schedule_steps=20, **options)
         round_ = build_round(denoising_task(model, 6), method)
         state = round_.start(model.get_weights())
         for number in range(rounds):
@@ -66,6 +70,23 @@ def test_clients_count_by_examples_or_the_same(values):
     for run, share in ((by_examples, 0.8), (equal, 0.5)):
         for before, after, one, other in zip(run[1], run[2], *updates):
             assert after - before == pytest.approx(share * one + (1 - share) * other, abs=1e-5)
+
+
+def test_a_clients_row_is_its_own_and_all_else_is_held(values):
+    """A row moves by the whole of what it moved at its client, and at no other; all else is the mean, held by mu."""
+    loose: dict = {"kind": RobustDenoising, "mu": 0.0, "weight_decay": 0.1}
+    names, before, after, _ = played(values, **loose)
+    alone = [played(values, present=[place], **loose)[2] for place in (0, 1)]
+    held = played(values, **{**loose, "mu": 1e4})[2]
+    place = next(place for place, name in enumerate(names) if "client_embedding" in name)
+    for row, own in enumerate(alone):
+        assert after[place][row] == pytest.approx(own[place][row], abs=1e-6)
+        assert np.array_equal(own[place][1 - row], before[place][1 - row])
+    for number in {*range(len(names))} - {place}:
+        assert after[number] == pytest.approx(0.8 * alone[0][number] + 0.2 * alone[1][number], abs=1e-5)
+    kernel = names.index("project/kernel:0")
+    assert np.abs(held[kernel] - before[kernel]).max() < 0.8 * np.abs(after[kernel] - before[kernel]).max()
+    assert np.abs(held[place] - before[place]).max() > 0.5 * np.abs(after[place] - before[place]).max()
 
 
 def test_the_rate_of_a_round(values):

@@ -21,13 +21,13 @@ from tests.evaluation import made
 from tests.faults.killing import killed
 from tests.test_commands import environment
 from tffapps import cli, study
-from tffapps.fedsda import APP, METHODS, SIDES, SIDES_ON_REQUEST
+from tffapps.fedsda import APP, HARMOFL, METHODS, SIDES, SIDES_ON_REQUEST
 
 SMOKE = ["--profile", "smoke"]
 PLAIN = [*SMOKE, "--sides", "none", "--methods", "fedavg"]
 SCORES = [*made.columns("auroc", "auprc", "accuracy", worst="auroc"), "positive", "rounds"]
 WHAT_RAN = ["chosen", "data", "profile", "weights", "model"]
-QUALITY = ["ssim", "fid", "kid", "wd", "density_ssim", "spread", "features"]
+QUALITY = ["ssim", "fid", "kid", "wd", "density_ssim", "grey_ssim", "spread", "features"]
 CLAIMS = [
     "claim", "metric", "method", "baseline", "role", "method_score", "method_low", "method_high", "baseline_score",
     "baseline_low", "baseline_high", "gain", "gain_low", "gain_high", "p", "test", *made.COUNTS, "p_holm", "verdict",
@@ -84,7 +84,7 @@ def test_every_table_is_there_and_says_what_ran(whole):
 def test_every_method_and_side_was_run(whole):
     second, third = (pd.read_csv(whole / f"{name}.csv") for name in ("table2_optimisers", "table3_alignment"))
     assert set(zip(second.method, second.side)) == {(m, s) for m in METHODS for s in ("none", "fedsda")}
-    assert set(zip(third.method, third.side)) == {("fedavg", side) for side in SIDES} and len(third) == 4
+    assert list(zip(third.method, third.side)) == [*(("fedavg", side) for side in SIDES), HARMOFL]
     for name in ("auroc", "auprc", "accuracy"):
         assert second[name].between(0, 1).all()
     rounds, _ = record(whole, "fedfa-fedsda-seed0")
@@ -92,7 +92,7 @@ def test_every_method_and_side_was_run(whole):
     assert row[["auroc", "auprc", "accuracy"]].tolist() == pytest.approx(
         rounds[["auroc", "auprc", "accuracy"]].iloc[-1].tolist(), abs=1e-5
     )
-    assert third.set_index("side").ssim["none"] == 1 and (third.ssim[third.side != "none"] < 1).all()
+    assert (third.ssim[third.side == "none"] == 1).all() and (third.ssim[third.side != "none"] < 1).all()
     assert set(third.features) == {"InceptionV3 random, 75 px"}
 
 
@@ -166,7 +166,8 @@ def test_a_command_that_is_killed_at_every_stage_ends_like_one_that_was_not(side
 
 
 OUT = [
-    *SMOKE, "--methods", "fedavg", "--sides", "none,fedsda", "--blocks", "mlp", "--leave-out", "--results", "out",
+    *SMOKE, "--methods", "fedavg,silobn", "--sides", "none,fedsda,own", "--blocks", "mlp", "--leave-out",
+    "--leave-out-sides", "none,fedsda", "--results", "out",
 ]  # fmt: skip
 
 
@@ -186,7 +187,8 @@ def test_each_centre_is_left_out_in_turn(out):
     }
     assert len(table) == 4 and set(table.data) == {"stand-in"}
     second = pd.read_csv(out / "table2_optimisers.csv")
-    assert second.side.tolist() == ["none", "fedsda"]  # of the whole federation
+    assert second.side.tolist() == ["none", "none", "fedsda", "fedsda"]  # of the whole federation
+    assert second.method.tolist() == ["fedavg", "silobn"] * 2  # each centre's own model is judged there
     rounds, _ = record(out, "fedavg-none-seed0-without-centre0")
     assert rounds.clients.tolist() == [1] and rounds.examples.tolist() == [20]
     assert table.auroc.iloc[0] == pytest.approx(rounds.auroc.iloc[-1], abs=1e-5)
@@ -204,7 +206,8 @@ def test_the_same_command_again_trains_nothing(out, here, capsys, monkeypatch):
     for name in ("build_round", "build_reestimation"):  # not even traced
         monkeypatch.setattr(study, name, lambda *_: built.append(1))
     before = content(), times()
-    assert len(list(out.glob("runs/*/rounds.csv"))) == 3 * (2 + 1) + 1  # classifiers, stain models, another schedule
+    # Classifiers: two methods on two sides, one on the third, one on both folds; then stain models and a schedule.
+    assert len(list(out.glob("runs/*/rounds.csv"))) == 2 * 2 + 1 + 2 * 2 + 3 + 1
     capsys.readouterr()
     call(*OUT)
     errors = capsys.readouterr().err
@@ -230,6 +233,13 @@ MISTAKES = {
     "a share that is all": (["--train-share", "1"], "--train-share 1.0: must be less than 1"),
     "too many centres": (["--standin-centres", "6"], "--standin-centres 6: must be 5 or less"),
     "images too small": (["--size", "4"], "--size 4: must be 8 or more"),
+    "a side left out of a fold that there is not": (["--leave-out-sides", "none"], "no centre is left out"),
+    "a side that is not there": (
+        ["--sides", "none", "--leave-out", "--leave-out-sides", "ccst"], "--leave-out-sides ccst: not one of --sides",
+    ),
+    "no statistics to keep": (
+        ["--methods", "silobn", "--sides", "none", "--norm", "group"], "--methods silobn: the network has no BatchNorm",
+    ),
     "an only centre left out": (["--standin-centres", "1", "--leave-out"], "--leave-out: there is only one centre"),
 }  # fmt: skip
 

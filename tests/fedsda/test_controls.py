@@ -18,10 +18,10 @@ from tffapps.fedsda import APP, SIDES_ON_REQUEST
 from tffapps.fedsda.alignments import StainAlignment, in_views, numbers_of
 from tffapps.fedsda.controls import ControlAlignment, in_order
 from tffapps.fedsda.data import FEDERATION, Fold
-from tffapps.fedsda.quality import density_ssim
+from tffapps.fedsda.quality import density_ssim, grey_ssim
 
 SETTINGS = StainSettings(lambda_matrix=0.02)
-CONTROLS = [side for side in SIDES_ON_REQUEST if side not in ("own", "gaussian")]
+CONTROLS = [side for side in SIDES_ON_REQUEST if side not in ("own", "gaussian", "gaussian-dp")]
 NORMALISED = ("reinhard", "macenko", "vahadane")
 
 
@@ -71,6 +71,12 @@ def test_a_patch_restyled_by_its_own_look_stays(fold):
     assert np.abs(stain_augment.reinhard(images, moments.tolist()).astype(int) - images).max() <= 3
     still = np.tile([1, 1, 1, 0, 0, 0], (8, 1))
     assert np.abs(stain_augment.hed_jitter(images, still.tolist()).astype(int) - images).max() <= 1
+
+
+def test_grey_levels_are_told_apart_from_colours(fold):
+    images = stack(fold.train.path[:4])
+    assert grey_ssim(images, np.clip(images * 0.8 + 20, 0, 255).astype(np.uint8)) == pytest.approx([1] * 4, abs=0.02)
+    assert max(grey_ssim(images, images[::-1])) < 0.5
 
 
 def test_the_strongest_get_the_strongest():

@@ -15,9 +15,9 @@ from preprocessing.stain import REFERENCE, StainSettings
 from tests.evaluation import made
 from tests.preprocessing.stains import patches
 from tffapps.data import tissue
-from tffapps.evaluation import evidence
 from tffapps.federated.moments import Moments
 from tffapps.fedsda import METHODS, SIDES, paper, tables
+from tffapps.fedsda.claims import compared
 from tffapps.fedsda.data import FEDERATION, Fold, PatchPool
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.placement import Here
@@ -151,25 +151,34 @@ def test_each_centres_score_is_its_own(record):
 
 
 def test_variants_of_fedsda_are_compared_with_plain_fedavg(record):
-    entries = tables.entries_of([record("fedavg", side, 0.8) for side in ("none", "gaussian", "fedsda+")])
-    claimed = evidence.claims(entries, tables.CLAIMS)
+    runs = [("fedavg", "none"), ("fedavg", "gaussian"), ("fedavg", "fedsda+"), ("fedsam", "amp-norm")]
+    with made.few_swaps():
+        claimed = compared(tables.entries_of([record(*run, 0.8) for run in [*runs, ("silobn", "none")]]))
     assert list(zip(claimed.method, claimed.baseline)) == [
-        ("fedavg + gaussian", "fedavg"), ("fedavg + fedsda+", "fedavg"),
+        ("fedavg + gaussian", "fedavg"), ("fedavg + fedsda+", "fedavg"), ("harmofl", "fedavg"), ("silobn", "fedavg"),
     ]  # fmt: skip
 
 
-def test_fedsda_is_compared_within_a_fold(record):
+def test_folds_are_compared_by_themselves_and_centres_left_out_together(record):
+    def left_out(side, auroc, fold):
+        rows = of_auroc(round(100 * auroc))
+        rows = rows.assign(image=fold + rows.image, subject=fold + rows.subject)
+        return record("fedavg", side, auroc, fold=fold, rows=rows)
+
     records = [
         record("fedavg", "none", 0.6), record("fedavg", "fedsda", 0.9), record("fedavg", "ccst", 0.7),
-        record("fedprox", "fedsda", 0.2), record("fedavg", "none", 0.5, fold="c0"),
-        record("fedavg", "fedsda", 0.3, fold="c0"), record("fedavg", "none", 0.1, fold="c1"),
+        record("fedprox", "fedsda", 0.2), left_out("none", 0.5, "c0"), left_out("fedsda", 0.3, "c0"),
+        left_out("none", 0.1, "c1"), left_out("fedsda", 0.5, "c1"),
     ]  # fmt: skip
     with made.few_swaps():
-        found = evidence.claims(tables.entries_of(records), tables.CLAIMS)
-    assert found[["claim", "baseline", "role"]].values.tolist() == [
-        ["AUROC", "fedavg", "baseline"], ["AUROC", "ccst", "control"], ["AUROC, c0 left out", "fedavg", "baseline"],
+        found = compared(tables.entries_of(records))
+    assert found[["claim", "method", "baseline", "role", "splits"]].values.tolist() == [
+        ["AUROC", "fedavg + fedsda", "fedavg", "baseline", 1], ["AUROC", "fedavg + fedsda", "ccst", "control", 1],
+        ["AUROC", "fedavg + ccst", "fedavg", "baseline", 1],
+        ["AUROC, each centre left out", "fedavg + fedsda", "fedavg", "baseline", 2],
     ]  # fmt: skip
-    assert found.gain.tolist() == pytest.approx([0.3, 0.2, -0.2])
+    assert found.gain.tolist() == pytest.approx([0.3, 0.2, 0.1, (0.4 - 0.2) / 2])
+    assert found.p_holm.iloc[-1] == found.p.iloc[-1]  # alone in its question
 
 
 def test_the_papers_values_are_shown_with_its_own_patches_alone(all_scores):
@@ -193,14 +202,14 @@ def test_table_2_is_the_papers_beside_ours(all_scores):
 
 def test_table_3_is_the_papers_beside_ours(all_scores):
     table = tables.table3(all_scores, quality_of(*SIDES))
-    assert table.method.tolist() == ["fedavg"] * 4 and table.side.tolist() == list(SIDES)
+    assert table.side.tolist() == [*SIDES, "amp-norm"] and table.method.tolist() == ["fedavg"] * 4 + ["fedsam"]
     for place, side in enumerate(SIDES):
-        row = row_of(table, side=side)
+        row = row_of(table, side=side, method="fedavg")
         assert row[["paper_ssim", "paper_fid", "paper_kid", "paper_wd"]].tolist() == list(TABLE_3[side])
         assert row[["ssim", "fid", "kid", "wd"]].tolist() == [place, place + 10, place + 20, place + 30]
         assert row.auroc == pytest.approx(0.5 + place / 100) and row.features == "InceptionV3 random, 75 px"
     assert row_of(table, side="ccst").paper_ssim == 0.2462
-    assert row_of(table, side="amp-norm")[AREAS].tolist() == [0.7749, 0.7701, 0.4283]
+    assert row_of(table, side="amp-norm", method="fedavg")[AREAS].tolist() == [0.7749, 0.7701, 0.4283]
     assert row_of(table, side="ccst")[AREAS].tolist() == [0.7189, 0.8009, 0.3843]
 
 

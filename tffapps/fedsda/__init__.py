@@ -39,15 +39,19 @@ from tffapps.privacy.stages import of_flag
 from tffapps.settings import CHANGED
 
 METHODS = ("fedavg", "fedprox", "fedsam", "fedlesam", "fedfa")
-ON_REQUEST = ("fedavgm", "fedyogi", "fedadam", "fedadagrad", "scaffold", "fednova", "feddyn", "moon")
+ON_REQUEST = ("fedavgm", "fedyogi", "fedadam", "fedadagrad", "scaffold", "fednova", "feddyn", "moon", "silobn")
 SIDES = ("none", "fedsda", "ccst", "amp-norm")
 SIDES_ON_REQUEST = (
-    "own", "gaussian", "fedsda+", "hed-jitter", "randstainna", "stain-mixup", "reinhard", "macenko", "vahadane",
+    "own", "gaussian", "gaussian-dp", "fedsda+", "hed-jitter", "randstainna", "stain-mixup", "reinhard",
+    "macenko", "vahadane",
 )  # fmt: skip
 SIDES_OF_SITES = ("none", "fedsda")  # what sites can do by themselves
+# (method, side) of rivals that are both: HarmoFL's weights are perturbed as FedSAM's are, with the same radius.
+HARMOFL, SILOBN = ("fedsam", "amp-norm"), ("silobn", "none")
 METRICS = ("auroc", "auprc", "accuracy")
 PAIRS = ("paper", "all")
-STAIN_MODELS = ("transformer", "token-mlp", "mlp", "gaussian", "mixture")
+DRIFT_ROBUST, GAUSSIAN_DP = "drift-robust", "gaussian-dp"
+STAIN_MODELS = ("transformer", "token-mlp", "mlp", DRIFT_ROBUST, "gaussian", "mixture", GAUSSIAN_DP)
 LEARNING_SEED = 0  # of the stain model and of CCST's decoder: one of each serves all seeds
 
 
@@ -91,6 +95,13 @@ class FedsdaSettings:
         False, "images are aligned and measured, and nothing is classified: one class is enough", in_key=False
     )
     leave_out: bool = setting(False, "also train without each centre in turn and test on all of it", in_key=False)
+    leave_out_sides: tuple[str, ...] = setting(
+        (),
+        "with --leave-out: on these of --sides alone; none named: on all",
+        choices=(*SIDES, *SIDES_ON_REQUEST),
+        metavar="A,B",
+        in_key=False,
+    )
     standin_patches: int = setting(300, "stand-in: patches of each centre", least=20, in_key=False)
     standin_centres: int = setting(4, "stand-in: centres", least=1, most=5, in_key=False)
 
@@ -112,7 +123,8 @@ class StainModelSettings:
 
     blocks: tuple[str, ...] = setting(
         ("transformer", "token-mlp", "gaussian", "mixture"),
-        "stain models of Table 1: denoisers (token-mlp: the paper's MLP; mlp: ours), each client's Gaussian or mixture",
+        "stain models of Table 1: denoisers (token-mlp: the paper's MLP; mlp: ours; drift-robust: the transformer held "
+        "to the global model, each client's row its own), each client's Gaussian or mixture",
         choices=STAIN_MODELS,
         metavar="A,B",
         in_key=False,  # a label of the denoiser; classifiers count the images made with it by their fingerprint
@@ -123,6 +135,10 @@ class StainModelSettings:
         choices=("first", *STAIN_MODELS),
         in_key=False,
     )
+    stain_epsilon: float = setting(
+        4.0, "gaussian-dp: epsilon of each patch in what its client sends", above=0, in_key=False
+    )
+    stain_delta: float = setting(1e-5, "gaussian-dp: delta", above=0, below=1, in_key=False)
     mixture_components: int = setting(3, "Gaussians in a client's mixture, at most", least=1, most=16, in_key=False)
     diffusion_rounds: int = setting(3, "rounds of the denoiser (paper)", least=1)
     diffusion_epochs: int = setting(300, "its local epochs a round (paper)", least=1)
@@ -132,6 +148,7 @@ class StainModelSettings:
     diffusion_equal: bool = setting(False, "every client counts the same in it; else by its patches (paper)")
     diffusion_schedule: str = setting("constant", "its learning rate over rounds", choices=SCHEDULES)
     diffusion_steps: int = setting(1000, "T, steps from stains to noise", least=2, most=10000)
+    diffusion_mu: float = setting(1.0, "drift-robust: weight of its proximal term", least=0, in_key=CHANGED)
 
     @property
     def used(self) -> str:

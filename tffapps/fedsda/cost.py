@@ -23,6 +23,7 @@ from tffapps.fedsda import (
 )
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.stain_mixtures import STATISTICS
+from tffapps.fedsda.trials import is_wanted
 from tffapps.measured_networks import classifiers, inputs_of, keras_steps, png_bytes
 
 _GRADIENTS = {"fedsam": 2, "ditto": 2, "moon": 2}  # in a step, and what costs as much
@@ -61,9 +62,8 @@ def costs(flags: Flags, pool: Pool) -> list[Cost]:
 
 
 def _methods(side: str, fold: Fold, flags: Flags) -> list[str]:
-    """As `trials` has them: left-out centres, and by default the rivals' sides, are for FedAvg alone."""
-    every = fold.name == FEDERATION and (flags[FedsdaSettings].pairs == "all" or side in ("none", "fedsda"))
-    return [method for method in flags[Common].methods if every or method == "fedavg"]
+    """As `trials` has them."""
+    return [method for method in flags[Common].methods if is_wanted(method, side, fold, flags[FedsdaSettings])]
 
 
 def _stains(flags: Flags, fold: Fold, size: int) -> list[Cost]:

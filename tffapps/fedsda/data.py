@@ -67,6 +67,7 @@ def folds(split: Split, flags: Flags) -> list[Fold]:
     train, val = split.pool.part("train"), split.pool.part("val")
     table = split.pool.part("test") if split.name else split.pool.table
     federations = [Fold(FEDERATION, train, split.pool.part("test"), val, split)]
+    _check_left_out(flags[FedsdaSettings])
     if flags[FedsdaSettings].leave_out:
         clients = federations[0].clients
         tested = set(federations[0].test.client)
@@ -82,6 +83,15 @@ def folds(split: Split, flags: Flags) -> list[Fold]:
     for fold in federations:
         flags[Common].check_clients(len(fold.clients))
     return federations
+
+
+def _check_left_out(settings: FedsdaSettings) -> None:
+    named = ",".join(settings.leave_out_sides)
+    missing = [side for side in settings.leave_out_sides if side not in settings.sides]
+    if named and not settings.leave_out:
+        raise UserError(f"--leave-out-sides {named}: no centre is left out; add --leave-out")
+    if missing:
+        raise UserError(f"--leave-out-sides {missing[0]}: not one of --sides {','.join(settings.sides)}; add it there")
 
 
 def load(flags: Flags) -> PatchPool:

@@ -14,9 +14,19 @@ from models import ddpm, stain_diffusion
 from tffapps import Client, Initial, Metrics, Record, Study, Task, Trained, Trial, UserError, name_of, stream
 from tffapps.federated.denoising import Denoising, NoiselessData, denoising_task
 from tffapps.federated.moments import Moments
-from tffapps.fedsda import LEARNING_SEED, SeparationSettings, StainModelSettings, StainStudySettings, stain_model
+from tffapps.federated.robust_denoising import RobustDenoising
+from tffapps.fedsda import (
+    DRIFT_ROBUST,
+    GAUSSIAN_DP,
+    LEARNING_SEED,
+    SeparationSettings,
+    StainModelSettings,
+    StainStudySettings,
+    stain_model,
+)
 from tffapps.fedsda.data import Fold
 from tffapps.fedsda.placement import Placement
+from tffapps.fedsda.private_stains import NoisedStains
 from tffapps.fedsda.stain_mixtures import STATISTICS, StainStatistics
 from tffapps.fedsda.stain_source import FederationStains
 from tffapps.fedsda.stain_vectors import DISTANCES
@@ -98,7 +108,11 @@ class StainModels:
         if self._study.common.across_sites:
             raise UserError(f"--stain-model {block}: cannot be had across sites; choose a denoiser")
         stains = self._measured(fold)
-        fitted = StainStatistics.of(block, stains, self.settings.mixture_components)
+        fitted: StainStatistics
+        if block == GAUSSIAN_DP:
+            fitted = NoisedStains.released_by(stains, self.settings.stain_epsilon, self.settings.stain_delta)
+        else:
+            fitted = StainStatistics.of(block, stains, self.settings.mixture_components)
         numbers = np.repeat(np.arange(fitted.clients), self._studies.fd_samples)
         drawn = fitted.sample_standardised(numbers, LEARNING_SEED)
         return dataclasses.replace(fitted, scores=distances_of(drawn, numbers, stains))
@@ -111,18 +125,12 @@ class StainModels:
 
     def trial(self, fold: Fold, block: str, settings: StainModelSettings) -> Trial:
         stains, epochs = self._measured(fold), settings.diffusion_epochs
-        task = self._task(block, len(stains.sources))
+        task = self._task("transformer" if block == DRIFT_ROBUST else block, len(stains.sources))
         stain_diffusion.start(task.model, LEARNING_SEED)
         return Trial(
             labels={"method": "stains", "seed": LEARNING_SEED, **fold.labels, "block": block, "epochs": epochs},
             name=name_of("stains", block, f"{epochs}-epochs", fold.labels.get("split", ""), fold.without),
-            method=Denoising(
-                optimizer="adamw",
-                learning_rate=settings.diffusion_learning_rate,
-                weight_decay=settings.diffusion_weight_decay,
-                schedule_steps=settings.diffusion_steps,
-                equal=settings.diffusion_equal,
-            ),
+            method=_method(block, settings, task),
             task=task,
             clients=lambda: [
                 Client(source.client, functools.partial(_data, stains, settings, position))
@@ -148,6 +156,21 @@ class StainModels:
         if fold.identity not in self._stains:
             self._stains[fold.identity] = FederationStains.of(self._placement.sources(fold))
         return self._stains[fold.identity]
+
+
+def _method(block: str, settings: StainModelSettings, task: Task) -> Denoising:
+    options: dict[str, Any] = {
+        "optimizer": "adamw",
+        "learning_rate": settings.diffusion_learning_rate,
+        "weight_decay": settings.diffusion_weight_decay,
+        "schedule_steps": settings.diffusion_steps,
+        "equal": settings.diffusion_equal,
+    }
+    if block != DRIFT_ROBUST:
+        return Denoising(**options)
+    names = [variable.name for variable in task.model.trainable_variables]
+    (place,) = [number for number, name in enumerate(names) if stain_diffusion.CLIENT_EMBEDDING in name]
+    return RobustDenoising(**options, mu=settings.diffusion_mu, embedding=place)
 
 
 def _data(stains: FederationStains, settings: StainModelSettings, position: int, number: int) -> NoiselessData:

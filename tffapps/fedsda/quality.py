@@ -1,8 +1,9 @@
 """What a side does to pictures (Table 3): SSIM to the original, and how far apart the clients' images are after it.
 
 FID, KID and WD are means over every two clients: without alignment they are not zero, and alignment should lower them.
-Whether it does so at the cost of tissue or of variety is said by two more: `density_ssim`, that of the density maps to
-the original's, each stain in units of its strength, and `spread`, the deviation of patches' mean colours on [0,1]
+Whether it does so at the cost of tissue or of variety is said by three more: `density_ssim`, that of the density maps
+to the original's, each stain in units of its strength; `grey_ssim`, that of grey levels of the same mean and deviation,
+which no colour changes and no stain has to be told for; and `spread`, the deviation of patches' mean colours on [0,1]
 within a client, which a side that makes everything alike brings down.
 """
 
@@ -58,6 +59,7 @@ class PictureEvaluator:
     def _scores(self, side: str, train: pd.DataFrame, clients: Sequence[str]) -> dict[str, float]:
         similarities: list[float] = []
         densities: list[float] = []
+        greys: list[float] = []
         spreads: list[float] = []
         histograms, features = [], []
         for client in clients:
@@ -68,6 +70,7 @@ class PictureEvaluator:
                 histogram.add(now)
                 similarities += ssim(before, now).tolist()
                 densities += density_ssim(before, now, self._separation)
+                greys += grey_ssim(before, now)
                 means.append(now.mean(axis=(1, 2)) / 255)
                 batches.append(self._network(now.astype(np.float32) / 255, training=False).numpy())
             histograms.append(histogram)
@@ -80,6 +83,7 @@ class PictureEvaluator:
             "kid": _mean(kernel_distance, features),
             "wd": _mean(colour_distance, histograms),
             "density_ssim": float(np.mean(densities)) if densities else float("nan"),
+            "grey_ssim": float(np.mean(greys)),
             "spread": float(np.mean(spreads)),
         }
 
@@ -97,6 +101,16 @@ def density_ssim(originals: np.ndarray, images: np.ndarray, settings: StainSetti
         float(np.mean([structural_similarity(*pair, win_size=window, data_range=1.0) for pair in zip(*patch)]))
         for patch in zip(*maps)
     ]
+
+
+def grey_ssim(originals: np.ndarray, images: np.ndarray) -> list[float]:
+    """Of each pair's grey levels, brought to the original's mean and deviation."""
+    found = []
+    for before, after in zip(originals.mean(axis=3), images.mean(axis=3)):
+        alike = (after - after.mean()) / max(after.std(), _LEAST) * before.std() + before.mean()
+        window = min(WINDOW, min(before.shape) - 1 | 1)
+        found.append(float(structural_similarity(before, alike, win_size=window, data_range=255)))
+    return found
 
 
 def _mean(distance: Callable[[Any, Any], float], sets: Sequence[Any]) -> float:

@@ -10,11 +10,11 @@ import numpy as np
 from models.gaussian_mixture import Mixture, draw
 from tffapps import UserError
 from tffapps.federated.moments import Moments
-from tffapps.fedsda import stain_model
+from tffapps.fedsda import GAUSSIAN_DP, stain_model
 from tffapps.fedsda.stain_source import FederationStains
 from tffapps.fedsda.stain_vectors import NUMBERS
 
-STATISTICS = ("gaussian", "mixture")
+STATISTICS = ("gaussian", "mixture", GAUSSIAN_DP)
 _NUMBERS = NUMBERS + NUMBERS * (NUMBERS + 1) // 2  # of a component: mean and covariance
 
 
@@ -51,7 +51,10 @@ class StainStatistics:
 
     def sample_standardised(self, numbers: np.ndarray, seed: int) -> np.ndarray:
         """A vector for each client's number (n), float32 (n, 6)."""
-        vectors = np.empty((len(numbers), NUMBERS), np.float32)
+        return self._sample(numbers, seed, NUMBERS)
+
+    def _sample(self, numbers: np.ndarray, seed: int, dimensions: int) -> np.ndarray:
+        vectors = np.empty((len(numbers), dimensions), np.float32)
         for number in np.unique(numbers):
             here = np.flatnonzero(numbers == number)
             vectors[here] = draw(self.mixtures[number], len(here), np.random.default_rng([seed, int(number), 0x6A55]))

@@ -17,7 +17,7 @@ from tffapps.evaluation.distances import Gaussian, frechet_between
 from tffapps.federated.client_mixtures import client_mixtures
 from tffapps.federated.denoising import NoiselessData
 from tffapps.federated.moments import Moments, federated_moments
-from tffapps.fedsda import separation, stain_model
+from tffapps.fedsda import separation, stain_model, stain_release
 from tffapps.fedsda.stain_vectors import DISTANCES, NUMBERS, as_vectors, distances, scale, standardised
 from tffapps.wire import jobs
 
@@ -67,6 +67,10 @@ class LocalStains:
 
     def gaussian(self) -> Gaussian:
         return Gaussian.of(as_vectors(self._matrices))
+
+    def released(self, noise: float, generator: np.random.Generator) -> np.ndarray:
+        """What it sends under differential privacy."""
+        return stain_release.released(self._matrices, noise, generator)
 
 
 @dataclasses.dataclass(frozen=True)

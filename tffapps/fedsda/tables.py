@@ -17,8 +17,8 @@ from tffapps.data.manifest import natural_key
 from tffapps.evaluation import evidence
 from tffapps.evaluation.evidence import Entry, of_client
 from tffapps.evaluation.metrics import NAMED, auprc_of
-from tffapps.fedsda import METRICS, paper
-from tffapps.fedsda.claims import CLAIMS
+from tffapps.fedsda import DRIFT_ROBUST, HARMOFL, METRICS, SILOBN, paper
+from tffapps.fedsda.claims import compared
 from tffapps.fedsda.data import FEDERATION, Fold
 from tffapps.fedsda.diffusion import StainModel
 from tffapps.fedsda.quality import PictureQuality
@@ -71,7 +71,7 @@ def write_all(folder: pathlib.Path, results: Results) -> None:
     centres = by_centre(entries, metrics_of(entries))
     if len(centres):
         write_table(folder / "by_centre.csv", centres, **without_vgg)
-    write_table(folder / "claims.csv", evidence.claims(entries, CLAIMS), **without_vgg)
+    write_table(folder / "claims.csv", compared(entries), **without_vgg)
     write_table(folder / "table2_optimisers.csv", _shown(table2(everyone), own), **without_vgg)
     if results.quality:
         write_table(folder / "table3_alignment.csv", _shown(table3(everyone, results.quality), own), **what_ran)
@@ -135,7 +135,7 @@ def table1(stain_models: Sequence[StainModel | StainStatistics], between: Sequen
         scores = {name: model.scores.get(name) for name in DISTANCES}
         row = {
             "block": model.block, "hidden": stain_diffusion.WIDTH if denoiser else None,
-            "heads": stain_diffusion.HEADS if model.block == "transformer" else None,
+            "heads": stain_diffusion.HEADS if model.block in ("transformer", DRIFT_ROBUST) else None,
             "parameters": model.parameters, "clients": model.clients,
             "rounds": model.rounds, "epochs": model.epochs,
             "fd": scores.pop("fd"), "worst_client_fd": model.scores.get("worst_fd"), **scores,
@@ -171,9 +171,11 @@ def table2(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def table3(scores: pd.DataFrame, quality: PictureQuality) -> pd.DataFrame:
-    """Alignments under FedAvg (or whatever else was run), with what they do to pictures."""
+    """Alignments under FedAvg (or whatever else was run), and rivals that are more than one, with what they do to
+    pictures."""
     first = "fedavg" if (scores.method == "fedavg").any() else scores.method.iloc[0]
-    table = _with_areas(scores[scores.method == first])
+    rivals = np.array([pair in (HARMOFL, SILOBN) for pair in zip(scores.method, scores.side)], bool)
+    table = _with_areas(scores[(scores.method == first) | rivals])
     return table.merge(pictures(quality), on="side", how="left")
 
 
@@ -183,7 +185,7 @@ def pictures(quality: PictureQuality) -> pd.DataFrame:
     for column, name in enumerate(("ssim", "fid", "kid", "wd")):
         table[name] = [scores[name] for scores in quality.scores.values()]
         table[f"paper_{name}"] = [paper.QUALITY.get(side, _UNSAID)[column] for side in table.side]
-    for name in ("density_ssim", "spread"):
+    for name in ("density_ssim", "grey_ssim", "spread"):
         table[name] = [scores.get(name) for scores in quality.scores.values()]
     return table.assign(features=quality.features)
 

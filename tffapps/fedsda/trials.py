@@ -33,8 +33,12 @@ from tffapps import (
 from tffapps.data import splits
 from tffapps.data.pool import subjects_in
 from tffapps.evaluation import classification
+from tffapps.evaluation.evaluator import Evaluator
+from tffapps.evaluation.personal import PersonalEvaluator
 from tffapps.fedsda import (
     APP,
+    GAUSSIAN_DP,
+    HARMOFL,
     METRICS,
     SIDES_ON_REQUEST,
     CcstDecoderSettings,
@@ -132,8 +136,8 @@ def _results(study: Study, placement: Placement, divided: Sequence[Split]) -> Re
 
 
 def _alignment(side: str, study: Study, placement: Placement, stain_models: StainModels) -> Alignment:
-    if side in ("fedsda", "own", "gaussian"):
-        block = side if side == "gaussian" else ""
+    if side in ("fedsda", "own", "gaussian", GAUSSIAN_DP):
+        block = side if side in ("gaussian", GAUSSIAN_DP) else ""
         return StainAlignment(study.flags, placement, stain_models, own=side == "own", block=block)
     if side == "ccst":
         return StyleAlignment(study.flags, style_transfer(study, placement.pool))
@@ -163,24 +167,19 @@ class Classifiers:
         """Every method and side that is asked for, on every seed; a side's images are made when it comes to it."""
         for seed in self._study.common.seeds:
             for side, alignment in self._alignments.items():
-                methods = [method for method in self._study.common.methods if self._wanted(method, side, fold)]
+                played, settings = self._study.common.methods, self._study.flags[FedsdaSettings]
+                methods = [method for method in played if is_wanted(method, side, fold, settings)]
                 if methods:
                     aligned = in_views(alignment.of(fold, seed), fold, self._settings.views)
                     for method in methods:
                         yield self._trial(method, side, fold, aligned, seed)
 
-    def _wanted(self, method: str, side: str, fold: Fold) -> bool:
-        """Left-out centres are for FedAvg alone."""
-        if method == "fedavg":
-            return True
-        pairs = self._study.flags[FedsdaSettings].pairs
-        return fold.name == FEDERATION and (pairs == "all" or side in ("none", "fedsda"))
-
     def _trial(self, method: str, side: str, fold: Fold, aligned: Aligned, seed: int) -> Trial:
         training = {name: aligned.train[aligned.train.client == name] for name in fold.clients}
         judged = pd.concat([aligned.test, aligned.val])
-        parts, chosen_by = self._classifier.judged(aligned.test, aligned.val, self._study.common.select)
-        chosen = {"chosen": VALIDATION} if chosen_by else {}
+        evaluator = self._evaluator(method, fold, aligned)
+        chosen = {"chosen": VALIDATION} if evaluator.chosen_by else {}
+        personal = METHODS[method].personal  # clients use their own models
         return Trial(
             labels={"method": method, "side": side, **fold.labels, "seed": seed, **chosen},
             name=name_of(method, side, fold.labels.get("split", ""), f"seed{seed}", fold.without),
@@ -189,9 +188,7 @@ class Classifiers:
             clients=lambda: self._classifier.clients(training, judged, seed, self._settings.epochs),
             initial=self.inputs.initial(seed),
             rounds=self._settings.rounds,
-            evaluator=PredictionEvaluator(
-                parts, _scores, METRICS, self._pool.classes, headline="auroc", chosen_by=chosen_by
-            ),
+            evaluator=evaluator,
             settings=[self._settings, *self._classifier.balance_settings, *self._alignments[side].settings],
             data={"images": fold.split.pool.key if fold.split else self._pool.key, "made": aligned.key},
             size=len(fold.clients),
@@ -199,9 +196,29 @@ class Classifiers:
             min_clients=self._study.common.min_clients,
             reestimate=self._study.flags[CutSettings].reestimate,
             retraining=self._study.flags[Retraining],
-            bundle=self._classifier.recipe(training, aligned.val, aligned.steps) if aligned.usable else None,
+            bundle=self._classifier.recipe(training, aligned.val, aligned.steps)
+            if aligned.usable and not personal
+            else None,
             trained=subjects_in(aligned.train),
         )
+
+    def _evaluator(self, method: str, fold: Fold, aligned: Aligned) -> Evaluator:
+        """Of a personal method each centre's own model is judged, on that centre's images, after the last round."""
+        if METHODS[method].personal:
+            rows = {name: aligned.test[aligned.test.client == name] for name in fold.clients}
+            parts = {name: self._classifier.test_images(own) if len(own) else None for name, own in rows.items()}
+            return PersonalEvaluator(parts, _scores, METRICS, self._pool.classes, headline="auroc")
+        tested, chosen_by = self._classifier.judged(aligned.test, aligned.val, self._study.common.select)
+        return PredictionEvaluator(tested, _scores, METRICS, self._pool.classes, headline="auroc", chosen_by=chosen_by)
+
+
+def is_wanted(method: str, side: str, fold: Fold, settings: FedsdaSettings) -> bool:
+    """Whether a method is played on a side in a federation."""
+    if fold.name != FEDERATION:
+        return method == "fedavg" and side in (settings.leave_out_sides or settings.sides)
+    if method == "fedavg" or settings.pairs == "all":
+        return True
+    return side in ("none", "fedsda") or (method, side) == HARMOFL
 
 
 def _scores(predictions: Predictions) -> Metrics:
