@@ -269,10 +269,7 @@ def _mean(row, metric: str) -> str:
     return value if pd.isna(spread) else f"{value} ± {spread:.3f}"
 
 
-STAIN_TABLES = (
-    "fedsda", "fedsda_pictures", "stain_models", "stain_schedules", "fedsda_real", "fedsda_restained",
-    "fedsda_left_out", "fedsda_against", "stain_privacy",
-)  # fmt: skip
+STAIN_TABLES = ("fedsda", "fedsda_pictures", "stain_models", "stain_schedules", "fedsda_real")
 TABLES = {
     "headlines": headlines,
     "classify": classify,

@@ -46,6 +46,7 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--shares", "--try"}  # of plfl's commands that play several settings
     elsewhere |= {"--stains", "--tumour", "--per-image", "--test-share", "--brightness", "--density"}
     elsewhere |= {"--seed"}  # of restain, as the line above
+    elsewhere |= {"--annotations", "--without", "--share", "--marked-only", "--specimen"}  # of preprocessing.patches
     elsewhere |= {"--micron-per-pixel", "--min-grain", "--method", "--threshold", "--scale", "--port"}  # segment, watch
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT))
     assert named - elsewhere <= known
