@@ -11,6 +11,7 @@ INITS = ("noise", "content")
 OPTIMIZERS = ("adam", "lbfgs")
 PRECISIONS = ("float32", "bfloat16")  # that VGG-19 computes in
 CONTENTS = ("mean", "sum")
+STYLE_PARTS = ("whole", "stain", "texture")  # of a style: all, its colours alone, all but its colours
 TRANSFERS = ("optimise", "adain", "whiten")  # `style_transfer`, and in one pass `style_moments`
 
 

@@ -158,6 +158,7 @@ class App:
     narrowed: tuple[tuple[str, str], ...] = ()  # labels that tell runs apart, and the flags their values are from
     not_across_sites: dict[str, str] | None = None  # methods that cannot, and why; None: the application cannot at all
     server_has_data: bool = False  # across sites --data is then the server's own
+    composes: bool = False  # whether --methods may join methods by +, as fnst+turned
     divides: bool = False  # whether --splits divides its images anew
     selects: tuple[str, ...] = (LAST,)  # what --select may be, its own rule first
     tunes: bool = False  # whether it takes --tune

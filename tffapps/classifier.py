@@ -1,5 +1,6 @@
 """A network over a pool: its task, its pipelines, its test images. All trials of one network share one."""
 
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,7 +57,14 @@ class Classifier:
             **engine_options(study.engine),
         )  # fmt: skip
         self._balance = balance
-        self.task = balance.task(Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy))
+        self._plain_task = Task.of_batches(self.inputs.model, self.inputs.spec, cross_entropy)
+        self.task = balance.task(self._plain_task)
+
+    def balanced(self, balance: ClassBalance) -> "Classifier":
+        """The same network and images under another loss or sampling."""
+        other = copy.copy(self)
+        other._balance, other.task = balance, balance.task(self._plain_task)
+        return other
 
     @property
     def balance_settings(self) -> list[ClassBalance]:

@@ -152,7 +152,7 @@ def _with_methods(app: App, flags: Flags) -> Flags:
     common = flags[Common]
     refused = (app.not_across_sites or {}) if common.across_sites else {}
     methods = common.methods or tuple(name for name in app.methods if name not in {*refused, *app.on_request})
-    for name in methods:
+    for name in [part for method in methods for part in (method.split("+") if app.composes else [method])]:
         if name not in app.methods:
             raise UserError(f"--methods {name}: unknown; choose from {', '.join(app.methods)}")
         if name in refused:

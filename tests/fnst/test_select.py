@@ -1,7 +1,9 @@
 """Style images: as diverse as possible, or at random."""
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
+from tffapps.fnst import select as module
 from tffapps.fnst.data import images_of
 from tffapps.fnst.select import choose, farthest, statistics
 
@@ -19,19 +21,28 @@ def test_fewer_points_than_asked_for_and_equal_points():
 
 def test_a_shorter_choice_begins_a_longer_one(styler, federation):
     images = styler.read(images_of(federation, "client1", "normal").path)
+    points = statistics(styler.encoder, images)
     for how in ("diverse", "random"):
-        longer = choose(styler.encoder, images, 6, how, seed=3)
-        assert choose(styler.encoder, images, 3, how, seed=3).tolist() == longer[:3].tolist()
+        longer = choose(lambda: points, len(images), 6, how, seed=3)
+        assert choose(lambda: points, len(images), 3, how, seed=3).tolist() == longer[:3].tolist()
         assert len(set(longer.tolist())) == 6
 
 
 def test_a_diverse_choice_is_farther_apart_than_random_ones(styler, pool):
     images = styler.read(pool.part("train").path)
-    points = statistics(styler.encoder, images)
+    raw = statistics(styler.encoder, images)
+    points = StandardScaler().fit_transform(raw)
 
     def nearest(rows):
         apart = np.linalg.norm(points[rows][:, None] - points[rows], axis=2)
         return apart[np.triu_indices(len(rows), 1)].min()
 
-    diverse = nearest(choose(styler.encoder, images, 5, "diverse", seed=0))
-    assert all(diverse > nearest(choose(styler.encoder, images, 5, "random", seed=seed)) for seed in range(5))
+    diverse = nearest(choose(lambda: raw, len(images), 5, "diverse", seed=0))
+    assert all(diverse > nearest(choose(lambda: raw, len(images), 5, "random", seed=seed)) for seed in range(5))
+
+
+def test_statistics_are_measured_once_for_each_image(styler, pool, monkeypatch):
+    rows, counted = pool.part("train")[:9], []
+    first = styler.style_images(rows, 4, seed=5)
+    monkeypatch.setattr(module, "statistics", lambda encoder, images: counted.append(len(images)))
+    assert np.array_equal(styler.style_images(rows, 4, seed=5), first) and not counted

@@ -8,6 +8,7 @@ clients are sites, and each does its part where its images are.
   fedavg        a federation of the sites as they are (FL)
   fnst          a federation of the sites with the images they made (FL + FNST)
   repeated      ours, for comparison: the rare images themselves, as many times as fnst makes images of them
+On request: more controls, losses and sampling, ways of giving a style, and all of these joined by + (`parts`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 from typing import Any
 
 from models.names import HEADS
-from preprocessing.style_settings import CONTENTS, INITS, OPTIMIZERS, PRECISIONS, TRANSFERS
+from preprocessing.style_settings import CONTENTS, INITS, OPTIMIZERS, PRECISIONS, STYLE_PARTS, TRANSFERS
 from tffapps import (
     DEMO_NETWORK,
     LAST,
@@ -36,11 +37,13 @@ from tffapps import (
     UserError,
     setting,
 )
-from tffapps.privacy.stages import of_flag
+from tffapps.fnst.parts import BALANCES, CHOSEN_ON_VALIDATION, PARTS, styles_needed
+from tffapps.privacy.stages import Stage
 from tffapps.settings import CHANGED
 
 AUGMENTED = ("fnst", "repeated")
-METHODS = ("separate", "centralised", "fedavg", *AUGMENTED)
+PLAYED = ("separate", "centralised", "fedavg", *AUGMENTED)  # unless --methods names others
+METHODS = (*PLAYED, *(name for name in PARTS if name not in PLAYED), *CHOSEN_ON_VALIDATION)
 METRICS = ("accuracy", "macro_f1", "auroc")
 VGG_WIDTH = 64  # filters of VGG-19's first block
 
@@ -140,6 +143,10 @@ class TransferSettings:
     style_strength: float = setting(
         1.0, "of adain and whiten: 0 is the image as their decoder sees it", least=0, most=1, in_key=CHANGED
     )
+    style_part: str = setting(
+        "whole", "of a style: whole, stain (its colours on the content), texture (all but colours)",
+        choices=STYLE_PARTS, in_key=CHANGED,
+    )  # fmt: skip
     adain_weights: str = setting(  # their hash is in the key of the images made
         "",
         "folder of adain_encoder_relu4_1 and adain_decoder; Keras's cache unless given",
@@ -155,6 +162,17 @@ class AttackSettings:
     attack: bool = setting(False, "measure how well images are recovered from their Gram matrices", in_key=False)
     attack_images: int = setting(50, "images that are attacked", least=2, in_key=False)
     attack_steps: int = setting(1000, "steps of the attack on each", least=1, in_key=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class RealismSettings:
+    """What is measured on the images made. It trains nothing, so no run depends on it."""
+
+    realism: bool = setting(False, "measure whether styled images look like real ones of their class", in_key=False)
+    inception: str = setting(
+        "random", "of Inception there: imagenet, random or a file", metavar="imagenet|random|FILE", in_key=False
+    )
+    inception_size: int = setting(299, "pixels on a side that Inception sees", least=75, in_key=False)
 
 
 _SMALL: dict[str, Any] = {
@@ -234,7 +252,7 @@ class Augmentation:
 def _networks(flags: Flags) -> dict[str, tuple[str, ...]]:
     networks: dict[str, tuple[str, ...]] = {"weights": (flags[FnstSettings].model,)}
     of_width = flags[GramSettings].vgg_width == VGG_WIDTH  # another width has no published weights, and says so
-    if of_width and (flags[AttackSettings].attack or "fnst" in flags[Common].methods):
+    if of_width and (flags[AttackSettings].attack or styles_needed(flags[Common].methods)):
         networks["vgg_weights"] = ("vgg19",)
     return networks
 
@@ -246,15 +264,31 @@ APP = App(
     description="Federated neural style transfer: rare classes are augmented with other sites' styles.",
     settings=(
         FnstSettings, CutSettings, FederationSettings, AloneSettings, SharingSettings, GramSettings, TransferSettings,
-        AttackSettings, ClassBalance, Retraining, Aggregation, FedAvg,
+        AttackSettings, RealismSettings, ClassBalance, Retraining, Aggregation, FedAvg,
     ),
     profiles=PROFILES,
     methods=METHODS,
     narrowed=(("rare", "rare"), ("augmentation", "augmentations")),
-    not_across_sites={"centralised": "no site has all the images"},
+    on_request=METHODS[len(PLAYED) :],
+    composes=True,
+    not_across_sites={
+        "centralised": "no site has all the images",
+        **dict.fromkeys(("turned", "jitter", "hed"), "its images are made where the command runs"),
+        "other-class": "sites give the styles of a class to that class",
+        **dict.fromkeys(CHOSEN_ON_VALIDATION, "sites have no validation images"),
+    },
     networks=_networks,
     divides=True,
     mixes=True,
     selects=(LAST, VALIDATION, OF_PAPER),
-    stages=(of_flag("methods", "fnst", "the Gram matrices that clients of fnst send each other"),),
+    stages=(
+        Stage(
+            "the Gram matrices that clients of fnst send each other", "--methods fnst",
+            lambda flags: bool(styles_needed(flags[Common].methods)),
+        ),
+        Stage(
+            "what losses and sampling by class go by", f"--methods {', '.join(BALANCES)}",
+            lambda flags: any(part in BALANCES for name in flags[Common].methods for part in name.split("+")),
+        ),
+    ),
 )  # fmt: skip

@@ -3,7 +3,6 @@
 from tffapps import Common, Flags, Pool
 from tffapps.estimate import Cost
 from tffapps.fnst import (
-    AUGMENTED,
     AloneSettings,
     AttackSettings,
     Augmentation,
@@ -12,6 +11,7 @@ from tffapps.fnst import (
     SharingSettings,
     TransferSettings,
     data,
+    parts,
 )
 from tffapps.fnst.data import AS_GIVEN
 from tffapps.fnst.exchange import repeated
@@ -37,16 +37,21 @@ def costs(flags: Flags, pool: Pool) -> list[Cost]:
         images = len(federation.part("train"))
         if "separate" in methods:
             count(alone.rounds * alone.epochs, alone.rounds, images, len(federation.clients))
-        if "fedavg" in methods:
-            count(together.rounds * together.epochs, together.rounds, images)
+        for method in parts.trained(methods):
+            if not method.multiplies:
+                count(together.rounds * together.epochs, together.rounds, images)
     for augmentation in map(Augmentation.parse, sharing.augmentations):
         federation = data.shared_out(pool, data.rare_of(pool, augmentation), seed)
         more = len(repeated(federation, augmentation))
         images = len(federation.part("train")) + more
-        for method in AUGMENTED:
-            if method in methods:
-                count(together.rounds * together.epochs, together.rounds, images)
-        made += more if "fnst" in methods else 0
+        for method in parts.trained(methods):
+            if method.multiplies:
+                times = sum(name in parts.STYLED or name in parts.COPIES for name in method.parts)
+                count(together.rounds * together.epochs, together.rounds, images + (times - 1) * more)
+        for _ in parts.on_best(methods):  # the control on top may multiply the images once more
+            count(together.rounds * together.epochs, together.rounds, images + more)
+        optimised = [name for name in parts.styles_needed(methods) if parts.PARTS[name].styled == {}]
+        made += len(optimised) * more if grams.transfer == "optimise" else 0
     seeds = len(common.seeds) * common.split_count
     found = classifiers(
         inputs_of(flags, len(pool.classes)), training=seeds * training, inference=seeds * inference, runs=seeds * runs,

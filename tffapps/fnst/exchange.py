@@ -37,8 +37,15 @@ class Exchange:
 
     placement: Placement
 
-    def make(self, federation: Pool, augmentation: Augmentation, seed: int) -> Made:
-        """What every client adds to its training images; `seed` decides which of them styles are measured of."""
+    def make(self, federation: Pool, augmentation: Augmentation, seed: int, *, other_class: bool = False) -> Made:
+        """What every client adds to its training images.
+
+        Args:
+          federation: the clients.
+          augmentation: how many styles and contents.
+          seed: decides which images styles are measured of.
+          other_class: as a control, contents are given the styles of another class than their own.
+        """
         styler = self.placement.styler
         few, many = rare_and_rich(federation, augmentation)
         folder = self._folder(federation, augmentation, seed)
@@ -50,6 +57,8 @@ class Exchange:
                 f"--augmentations {augmentation.name}: no class has more than {augmentation.contents} images at one "
                 f"client and 1 to {augmentation.contents} at another; choose other numbers"
             )
+        if other_class:
+            deliveries = mismatched(deliveries)
         images = self.placement.synthesise(federation, deliveries)
         tables = [
             _table(delivery, contents_of(federation, delivery), paths)
@@ -73,6 +82,16 @@ def rare_and_rich(federation: Pool, augmentation: Augmentation) -> tuple[dict[st
         few[client] = [str(label) for label, count in counts.items() if count <= augmentation.contents]
         many[client] = [str(label) for label, count in counts.items() if count > augmentation.contents]
     return few, many
+
+
+def mismatched(deliveries: Sequence[Delivery]) -> list[Delivery]:
+    """The same files, each for the next of its receiver's rare classes: as many images, in styles of other classes."""
+    found = []
+    for delivery in deliveries:
+        labels = sorted({other.label for other in deliveries if other.receiver == delivery.receiver})
+        following = labels[(labels.index(delivery.label) + 1) % len(labels)]
+        found.append(delivery._replace(label=following))
+    return found
 
 
 def repeated(federation: Pool, augmentation: Augmentation) -> pd.DataFrame:

@@ -16,9 +16,27 @@ PAGE = Section(
             "last round's scores; the paper reports the round of the best AUC on the test set.",
             SCORES,
         ),
+        Table(
+            "comparison.csv",
+            "Beside controls",
+            "Every method of a federation beside FedAvg as it is: gain in macro F1, p corrected for all rows. “was”: "
+            "which methods a row that was chosen on validation images trained with, and how often.",
+            SCORES,
+            flag="--methods",
+        ),
+        Table(
+            "rivals.csv", "Styles beside the best control, chosen on validation images", kind=SCORES, flag="--methods"
+        ),
         Table("table2_single_and_federated.csv", "Each site alone, and their federation", kind=SCORES),
         Table("table4_gains.csv", "Gains", kind=SCORES),
         Table("table1_centralised.csv", "All images in one place", kind=SCORES),
+        Table(
+            "realism.csv",
+            "Do styled images look real?",
+            "By real images that nothing was made of: how many a classifier calls by their label, distances to the "
+            "class, structure kept, nearest neighbours.",
+            flag="--realism",
+        ),
         Table("gram_attack.csv", "Can a Gram matrix be traced to its image?"),
         Table("f1_per_class.csv", "F1 by class over rounds", kind=TRACE, folded=True),
         Table("exchange.csv", "Every file that crossed the server", folded=True),

@@ -4,6 +4,8 @@ Here an image is described by the mean and the deviation of every channel of VGG
 is the farthest from those already chosen (farthest-point sampling). The first n of a longer choice are the choice of n.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 from sklearn.preprocessing import StandardScaler
@@ -13,16 +15,17 @@ from preprocessing import gram
 _IMAGES = 64  # encoded at once
 
 
-def choose(encoder: tf.keras.Model, images: np.ndarray, count: int, how: str, seed: int) -> np.ndarray:
-    """Rows of `count` of the images (n, height, width, 3), fewer if there are not as many."""
+def choose(statistics: Callable[[], np.ndarray], images: int, count: int, how: str, seed: int) -> np.ndarray:
+    """Rows of `count` of so many images, fewer if there are not as many; `statistics` of them are asked if needed."""
     rng = np.random.default_rng(seed)
     if how == "random":
-        return rng.permutation(len(images))[:count]
-    return farthest(statistics(encoder, images), count, int(rng.integers(len(images))))
+        return rng.permutation(images)[:count]
+    points = StandardScaler().fit_transform(statistics())  # each column with mean 0 and deviation 1 over these images
+    return farthest(points, count, int(rng.integers(images)))
 
 
 def statistics(encoder: tf.keras.Model, images: np.ndarray) -> np.ndarray:
-    """(n, 2 · channels of all style layers), each column with mean 0 and deviation 1 over these images."""
+    """(n, 2 · channels of all style layers) of images (n, height, width, 3): means and deviations."""
     taps = gram.taps(encoder)
     rows = []
     for start in range(0, len(images), _IMAGES):
@@ -30,7 +33,7 @@ def statistics(encoder: tf.keras.Model, images: np.ndarray) -> np.ndarray:
         moments = [moment for level in levels for moment in tf.nn.moments(level, axes=[1, 2])]
         means, variances = moments[0::2], moments[1::2]
         rows.append(tf.concat([*means, *map(tf.sqrt, variances)], axis=1).numpy())
-    return StandardScaler().fit_transform(np.concatenate(rows))
+    return np.concatenate(rows)
 
 
 def farthest(points: np.ndarray, count: int, first: int) -> np.ndarray:

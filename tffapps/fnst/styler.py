@@ -18,14 +18,16 @@ import pandas as pd
 from models import adain_published, vgg
 from models.weight_sources import cache_folder as keras_cache
 from models.weights import WeightsError
-from preprocessing import gram, gram_files, style_moments, style_transfer
+from preprocessing import gram, gram_files, stain_augment, style_moments, style_transfer
 from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
 from tffapps import UserError, cache_folder
 from tffapps.data import made
-from tffapps.fnst import GramSettings, TransferSettings
+from tffapps.fnst import GramSettings, TransferSettings, select
 from tffapps.fnst.select import choose
 
 VGG_SEED = 0  # of random weights: all clients have the same VGG
+_KEPT: dict[tuple[str, str], np.ndarray] = {}  # VGG and image → statistics, 12 kB of the whole VGG-19
+_MOST_KEPT = 4096
 
 
 class Styler:
@@ -87,7 +89,25 @@ class Styler:
     def style_images(self, rows: pd.DataFrame, styles: int, seed: int) -> np.ndarray:
         """Those of these images that stand for their class."""
         images = self.read(rows.path)
-        return images[choose(self.encoder, images, styles, self.grams.style_images, seed)]
+
+        def statistics() -> np.ndarray:
+            return self._statistics(images)
+
+        return images[choose(statistics, len(images), styles, self.grams.style_images, seed)]
+
+    def _statistics(self, images: np.ndarray) -> np.ndarray:
+        """Of these images, kept for the next method, split and number of rare images of this command."""
+        keys = [(self.sha256, hashlib.sha256(image.tobytes()).hexdigest()) for image in images]
+        missing = [row for row, key in enumerate(keys) if key not in _KEPT]
+        new = (
+            dict(zip([keys[row] for row in missing], select.statistics(self.encoder, images[missing])))
+            if missing
+            else {}
+        )
+        found = np.stack([new[key] if key in new else _KEPT[key] for key in keys])
+        if len(_KEPT) + len(new) <= _MOST_KEPT:
+            _KEPT.update(new)
+        return found
 
     def load(self, file: pathlib.Path) -> gram_files.Grams:
         """A file that was received, checked."""
@@ -123,6 +143,14 @@ class Styler:
 
     def _styled(self, images: np.ndarray, grams: gram_files.Grams, pairs: np.ndarray) -> np.ndarray:
         """uint8 images, one for each of `pairs`: rows of `images` and of `grams`."""
+        styled, contents = self._wholly_styled(images, grams, pairs), images[pairs[:, 0]]
+        if self.transfer.style_part == "stain":
+            return stain_augment.reinhard(contents, list(stain_augment.lab_moments(styled)))
+        if self.transfer.style_part == "texture":
+            return stain_augment.reinhard(styled, list(stain_augment.lab_moments(contents)))
+        return styled
+
+    def _wholly_styled(self, images: np.ndarray, grams: gram_files.Grams, pairs: np.ndarray) -> np.ndarray:
         if not self.in_one_pass:
             return style_transfer.transfer(
                 self.encoder, images, grams.matrices, pairs, self.settings, grams.positions
@@ -138,13 +166,14 @@ class Styler:
 
     def _how(self) -> dict[str, object]:
         """All that the making depends on, beside the images, the styles and the VGG."""
+        part = {} if self.transfer.style_part == "whole" else {"part": self.transfer.style_part}
         if not self.in_one_pass:
             known = dataclasses.asdict(self.settings)
             if known["precision"] == "float32":  # images that were made before there was another keep their keys
                 del known["precision"]
-            return known
+            return {**known, **part}
         return {
-            "transfer": self.grams.transfer, "strength": self.transfer.style_strength, "pair": self.pair.sha256,
+            "transfer": self.grams.transfer, "strength": self.transfer.style_strength, "pair": self.pair.sha256, **part
         }  # fmt: skip
 
     def read(self, paths: Sequence[str] | pd.Series) -> np.ndarray:

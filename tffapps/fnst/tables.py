@@ -17,7 +17,7 @@ from tffapps.data import chaoyang
 from tffapps.data.compare import is_own
 from tffapps.evaluation import evidence
 from tffapps.evaluation.evidence import Entry
-from tffapps.fnst import AUGMENTED, METRICS, Augmentation, paper
+from tffapps.fnst import AUGMENTED, METRICS, PLAYED, Augmentation, comparison, paper
 from tffapps.fnst.attack import Attacked
 from tffapps.fnst.claims import CLAIMS, GAINS
 from tffapps.fnst.exchange import Made
@@ -32,9 +32,11 @@ class Findings:
     pool: Pool
     federation: Pool  # of the first seed and the first number of rare images
     records: Sequence[Record]
-    made: Mapping[tuple[str, str, int], Made]  # by split, augmentation and seed
+    made: Mapping[tuple[str, str, int, str], Made]  # by split, augmentation, seed and part of a method
     attacked: Attacked | None
     what_ran: Mapping[str, str]  # data, profile, weights, model, vgg
+    methods: Sequence[str] = ()  # of the command
+    realism: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
 
 
 def write_all(folder: pathlib.Path, findings: Findings) -> None:
@@ -46,9 +48,13 @@ def write_all(folder: pathlib.Path, findings: Findings) -> None:
     without_model = {**data_only, "vgg": everything["vgg"]}
     used = pool.table[pool.table.split != "val"]
     attack = findings.attacked.table if findings.attacked else pd.DataFrame()
+    rows = comparison.rows_of(findings.records, entries, findings.methods)
+    others = any(row.entry.labels["method"] not in PLAYED for row in rows)
     for name, table, what_ran in (
         ("data", chaoyang.distribution(used, pool.classes), data_only),
         ("claims", evidence.claims(entries, CLAIMS), everything),
+        ("comparison", comparison.table(rows) if others else pd.DataFrame(), everything),
+        ("rivals", comparison.rivals(rows) if others else pd.DataFrame(), everything),
         ("table1_centralised", table1(scores, own), everything),
         ("table2_single_and_federated", table2(scores, own), everything),
         ("table3_fnst", table3(scores, own), everything),
@@ -56,6 +62,7 @@ def write_all(folder: pathlib.Path, findings: Findings) -> None:
         ("f1_per_class", f1_per_class(findings.records, pool.classes), everything),
         ("exchange", exchange(findings.made), everything),
         ("gram_attack", attack, without_model),
+        ("realism", findings.realism, without_model),
     ):
         if len(table):
             write_table(folder / f"{name}.csv", table, **what_ran)
@@ -90,13 +97,14 @@ def table1(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
 
 def table2(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
     """Each client alone, and their federation."""
-    rows = scores[scores.method.isin(("separate", "fedavg"))].drop(columns=["augmentation", "made"])
+    rows = scores[(scores.method != "centralised") & (scores.augmentation == "")]
+    rows = rows.drop(columns=["augmentation", "made"])
     return _beside(rows, [_site(site, rare) for site, rare in zip(rows.site, rows.rare)], own)
 
 
 def table3(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:
     """Federations with images made, and with images repeated."""
-    rows = scores[scores.method.isin(AUGMENTED)].drop(columns="site")
+    rows = scores[scores.augmentation != ""].drop(columns="site")
     values = [
         paper.FNST.get(augmentation) if method == "fnst" else None
         for method, augmentation in zip(rows.method, rows.augmentation)
@@ -134,13 +142,16 @@ def f1_per_class(records: Sequence[Record], classes: Sequence[str]) -> pd.DataFr
     return over_seeds(pd.concat(parts, ignore_index=True), keys, ["macro_f1", *columns]).astype({"rare": "Int64"})
 
 
-def exchange(made: Mapping[tuple[str, str, int], Made]) -> pd.DataFrame:
+def exchange(made: Mapping[tuple[str, str, int, str], Made]) -> pd.DataFrame:
     """What crossed the server before the federations: one row for each file."""
     rows = [
-        {**({"split": split} if split else {}), "augmentation": name, "seed": seed, **delivery._asdict()}
-        for (split, name, seed), images in made.items()
+        {
+            **({"split": split} if split else {}), "method": part, "augmentation": name, "seed": seed,
+            **delivery._asdict(),
+        }
+        for (split, name, seed, part), images in made.items()
         for delivery in images.deliveries
-    ]
+    ]  # fmt: skip
     return pd.DataFrame(rows).drop(columns="file") if rows else pd.DataFrame()
 
 
