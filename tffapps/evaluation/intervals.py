@@ -108,3 +108,11 @@ def seed_spread(runs: Sequence[Run], scores: np.ndarray) -> float:
         return float("nan")
     squares = sum(np.var(values) * len(values) for values in several)
     return float(np.sqrt(squares / sum(len(values) - 1 for values in several)))
+
+
+def wilson(count: int, total: int) -> tuple[float, float]:
+    """95 % of a share (Wilson 1927)."""
+    z, share = 1.96, count / total
+    middle = (share + z**2 / (2 * total)) / (1 + z**2 / total)
+    reach = z / (1 + z**2 / total) * np.sqrt(share * (1 - share) / total + z**2 / (4 * total**2))
+    return max(0.0, float(middle - reach)), min(1.0, float(middle + reach))

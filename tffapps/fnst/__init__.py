@@ -121,6 +121,12 @@ class GramSettings:
         "how images get a style: optimise (paper); adain, whiten: in one pass, and means are sent beside Gram matrices",
         choices=TRANSFERS, in_key=CHANGED,
     )  # fmt: skip
+    gram_average: int = setting(
+        1, "a style is the mean of so many images' Gram matrices", least=1, most=100, in_key=CHANGED
+    )
+    gram_noise: float = setting(
+        0.0, "noise on Gram matrices before they are sent, in shares of their own size", least=0, in_key=CHANGED
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +167,11 @@ class AttackSettings:
 
     attack: bool = setting(False, "measure how well images are recovered from their Gram matrices", in_key=False)
     attack_images: int = setting(50, "images that are attacked", least=2, in_key=False)
+    attack_sizes: tuple[int, ...] = setting(
+        (), "sizes at which Gram matrices are compared with suspects', from defence to defence; none: not done",
+        metavar="32,64", least=16, in_key=False,
+    )  # fmt: skip
+    attack_suspects: int = setting(100, "suspected images there, of one class", least=6, in_key=False)
     attack_steps: int = setting(1000, "steps of the attack on each", least=1, in_key=False)
 
 

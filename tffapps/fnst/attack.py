@@ -29,7 +29,7 @@ from tffapps.fnst.styler import Styler
 _SEED = 0
 _RATE = 0.005  # of Adam
 _NOISE = 8  # grey levels
-_QUALITY = 30  # of JPEGs
+QUALITY = 30  # of JPEGs
 _SHOWN = 6
 _TOP = 5
 
@@ -64,11 +64,11 @@ def attack(styler: Styler, federation: Pool, settings: AttackSettings) -> Attack
     ]
     for name, suspects in (
         ("suspects at hand, the very files", images),
-        (f"suspects at hand, as JPEGs of quality {_QUALITY}", np.stack([_jpeg(image) for image in images])),
+        (f"suspects at hand, as JPEGs of quality {QUALITY}", np.stack([jpeg(image) for image in images])),
         ("suspects at hand, turned by 90 degrees", np.rot90(images, axes=(1, 2)).copy()),
     ):
         theirs = gram.grams(gram.taps(styler.encoder), suspects)
-        rows.append(_row(name, "nearest Gram matrices", _gram_distances(matrices, theirs)))
+        rows.append(_row(name, "nearest Gram matrices", gram_distances(matrices, theirs)))
     own = ssim(images[:count], recovered)
     others = ssim(np.roll(images[:count], 1, axis=0), recovered)
     table = pd.DataFrame(rows).assign(
@@ -112,7 +112,7 @@ def _row(name: str, how: str, distances: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _gram_distances(first: list[np.ndarray], second: list[np.ndarray]) -> np.ndarray:
+def gram_distances(first: list[np.ndarray], second: list[np.ndarray]) -> np.ndarray:
     """Summed over layers, each relative to its size."""
     total = np.zeros((len(first[0]), len(second[0])))
     for a, b in zip(first, second):
@@ -133,6 +133,6 @@ def _flat(values: np.ndarray) -> np.ndarray:
     return values.reshape(len(values), -1).astype(np.float64)
 
 
-def _jpeg(image: np.ndarray) -> np.ndarray:
-    packed = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])[1]
+def jpeg(image: np.ndarray) -> np.ndarray:
+    packed = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1]
     return np.asarray(cv2.imdecode(packed, cv2.IMREAD_COLOR))

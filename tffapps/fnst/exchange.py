@@ -70,6 +70,7 @@ class Exchange:
         styler = self.placement.styler
         chosen = [styler.grams.style_images, styler.grams.style_size, styler.sha256, augmentation.name, seed]
         chosen += ["means"] if styler.in_one_pass else []
+        chosen += [styler.grams.gram_average, styler.grams.gram_noise] if styler.protects else []
         return cache_folder() / "grams" / key_of({"layout": 2, "chosen": chosen, "images": federation.key})
 
 

@@ -38,6 +38,7 @@ PAGE = Section(
             flag="--realism",
         ),
         Table("gram_attack.csv", "Can a Gram matrix be traced to its image?"),
+        Table("gram_lab.csv", "By size and defence, with suspects at hand", flag="--attack-sizes", folded=True),
         Table("f1_per_class.csv", "F1 by class over rounds", kind=TRACE, folded=True),
         Table("exchange.csv", "Every file that crossed the server", folded=True),
         Table("data.csv", "Who has how many images", folded=True),

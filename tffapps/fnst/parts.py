@@ -49,6 +49,9 @@ STYLED = {
     "adain-half": Part(styled={**_ADAIN, "style_strength": 0.5}),
     "stain": Part(styled={**_ADAIN, "style_part": "stain"}),
     "texture": Part(styled={**_ADAIN, "style_part": "texture"}),
+    "averaged": Part(styled={**_ADAIN, "gram_average": 5}),
+    "noised": Part(styled={**_ADAIN, "gram_noise": 0.1}),
+    "noised-more": Part(styled={**_ADAIN, "gram_noise": 0.5}),
     "other-class": Part(styled=_ADAIN, other_class=True),
 }
 PARTS = {FEDAVG: Part(), **STYLED, **COPIES, **BALANCES}

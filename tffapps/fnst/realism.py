@@ -84,7 +84,7 @@ def table(federation: Pool, made: Mapping[tuple[str, str], Made], features: Feat
       features: of files.
     """
     judge = Judge.of(federation.table[federation.table.split != "train"], features)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (part, augmentation), images in made.items():
         contents = images.table.drop_duplicates("content").assign(path=lambda found: found.content)
         if not any(row["augmentation"] == augmentation for row in rows):
@@ -116,8 +116,9 @@ def _row(rows: pd.DataFrame, judge: Judge, features: Features) -> dict[str, Any]
     result = {"images": len(rows), "called_right": right.mean(), "called_right_low": low, "called_right_high": high}
     classes = sorted(set(labels))
     result |= {f"called_{label}": right[labels == label].mean() for label in classes}
-    for name, distance in (("fid", frechet_distance), ("kid", kernel_distance)):
-        result[name] = np.mean([distance(own[labels == k], judge.features[judge.labels == k]) for k in classes])
+    pairs_of_sets = [(own[labels == label], judge.features[judge.labels == label]) for label in classes]
+    result["fid"] = np.mean([frechet_distance(*pair) for pair in pairs_of_sets])
+    result["kid"] = np.mean([kernel_distance(*pair) for pair in pairs_of_sets])
     result |= {"structure": np.nan, "nearest_own": np.nan}
     if (rows.content != rows.path).any():
         pairs = list(_pairs(list(rows.path), list(rows.content)))

@@ -23,6 +23,7 @@ from preprocessing.style_settings import LAYERS, StyleSettings, settings_for
 from tffapps import UserError, cache_folder
 from tffapps.data import made
 from tffapps.fnst import GramSettings, TransferSettings, select
+from tffapps.fnst.released import protected
 from tffapps.fnst.select import choose
 
 VGG_SEED = 0  # of random weights: all clients have the same VGG
@@ -76,13 +77,29 @@ class Styler:
         how = f", {self.grams.transfer}" if self.in_one_pass else ""
         return f"{self.weights}, width {self.grams.vgg_width}{how}"
 
-    def measure(self, file: pathlib.Path, rows: pd.DataFrame, label: str, styles: int, seed: int) -> None:
-        """Writes the Gram matrices of this many style images of a class, of which `rows` are all there are."""
-        images = self.style_images(rows, styles, seed)
+    @property
+    def protects(self) -> bool:
+        """Whether Gram matrices are not sent as they were measured."""
+        return self.grams.gram_average > 1 or self.grams.gram_noise > 0
+
+    def measure(
+        self, file: pathlib.Path, rows: pd.DataFrame, label: str, styles: int, seed: int, *, secret: bool = False
+    ) -> None:
+        """Writes the Gram matrices of this many styles of a class, of which `rows` are all images there are.
+
+        `secret`: noise is nobody's to repeat; else the seed decides it.
+        """
+        images = self.style_images(rows, styles * self.grams.gram_average, seed)
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             means = style_moments.means(self.encoder, images) if self.in_one_pass else None
-            gram_files.save(file, gram.measure(self.encoder, images, label, self.weights, means))
+            found = gram.measure(self.encoder, images, label, self.weights, means)
+            if self.protects:
+                generator = np.random.default_rng(None if secret else seed)
+                found = protected(
+                    found, self.grams.gram_average, self.grams.gram_noise, style_moments.LEVEL, generator
+                )  # fmt: skip
+            gram_files.save(file, found)
         except gram_files.GramsRejected as rejected:
             raise UserError(str(rejected)) from None
 

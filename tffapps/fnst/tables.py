@@ -37,6 +37,7 @@ class Findings:
     what_ran: Mapping[str, str]  # data, profile, weights, model, vgg
     methods: Sequence[str] = ()  # of the command
     realism: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    lab: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
 
 
 def write_all(folder: pathlib.Path, findings: Findings) -> None:
@@ -62,6 +63,7 @@ def write_all(folder: pathlib.Path, findings: Findings) -> None:
         ("f1_per_class", f1_per_class(findings.records, pool.classes), everything),
         ("exchange", exchange(findings.made), everything),
         ("gram_attack", attack, without_model),
+        ("gram_lab", findings.lab, data_only),
         ("realism", findings.realism, without_model),
     ):
         if len(table):

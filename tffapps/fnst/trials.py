@@ -52,6 +52,7 @@ from tffapps.fnst import (
     data,
     figures,
     jobs,
+    lab,
     parts,
     realism,
     tables,
@@ -110,8 +111,9 @@ def run(flags: Flags) -> None:
     }  # fmt: skip
     attacked = attack(styler, first, flags[AttackSettings]) if styler and attacks else None
     findings = tables.Findings(
-        pool, first, records, trials.made, attacked, what_ran, common.methods, _realism(trials.made, divided[0], flags)
-    )
+        pool, first, records, trials.made, attacked, what_ran, common.methods,
+        _realism(trials.made, divided[0], flags), _lab(first, flags),
+    )  # fmt: skip
     tables.write_all(folder, findings)
     split_tables.write(folder, records, divided, METRICS, **what_ran)
     figures.draw_all(folder, findings)
@@ -139,11 +141,21 @@ def _realism(made: Mapping[tuple[str, str, int, str], Made], split: Split, flags
     return pd.concat(found, ignore_index=True).assign(features=network) if found else pd.DataFrame()
 
 
+def _lab(federation: Pool, flags: Flags) -> pd.DataFrame:
+    sizes = flags[AttackSettings].attack_sizes
+    if not sizes or federation.at_sites:
+        return pd.DataFrame()
+    return lab.lab(
+        [styler_of(parts.FNST, flags.replaced(style_size=size)) for size in sizes], federation, flags[AttackSettings]
+    )
+
+
 def styler_of(part: str, flags: Flags) -> Styler:
     """What makes the images of a part of a method: as flags say, but for what the part has of its own."""
     own = PARTS[part].styled or {}
-    of_grams = {name: value for name, value in own.items() if name == "transfer"}
-    others = {name: value for name, value in own.items() if name not in of_grams}
+    known = {field.name for field in dataclasses.fields(GramSettings)}
+    of_grams = {name: value for name, value in own.items() if name in known}
+    others = {name: value for name, value in own.items() if name not in known}
     return Styler(
         dataclasses.replace(flags[GramSettings], **of_grams), dataclasses.replace(flags[TransferSettings], **others)
     )

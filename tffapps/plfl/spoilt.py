@@ -13,6 +13,7 @@ import numpy as np
 
 from preprocessing.parser import Parser
 from tffapps import UserError, cli
+from tffapps.evaluation.intervals import wilson
 
 NAME = "plfl spoilt"
 AS_IT_IS = "as it is"
@@ -68,14 +69,6 @@ WAYS: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
     "nearly black": _dark, "nearly white": _bright, "one grey": _flat, "half black": _half, "half outside": _moved,
     "noise alone": _noise,
 }  # fmt: skip
-
-
-def wilson(count: int, total: int) -> tuple[float, float]:
-    """95 % of a share."""
-    z, share = 1.96, count / total
-    middle = (share + z**2 / (2 * total)) / (1 + z**2 / total)
-    reach = z / (1 + z**2 / total) * np.sqrt(share * (1 - share) / total + z**2 / (4 * total**2))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def _run(options: argparse.Namespace) -> None:
