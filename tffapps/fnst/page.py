@@ -16,6 +16,9 @@ PAGE = Section(
             "last round's scores; the paper reports the round of the best AUC on the test set.",
             SCORES,
         ),
+        Table("table2_single_and_federated.csv", "Each site alone, and their federation", kind=SCORES),
+        Table("table4_gains.csv", "Gains", kind=SCORES),
+        Table("table1_centralised.csv", "All images in one place", kind=SCORES),
         Table(
             "comparison.csv",
             "Beside controls",
@@ -27,9 +30,6 @@ PAGE = Section(
         Table(
             "rivals.csv", "Styles beside the best control, chosen on validation images", kind=SCORES, flag="--methods"
         ),
-        Table("table2_single_and_federated.csv", "Each site alone, and their federation", kind=SCORES),
-        Table("table4_gains.csv", "Gains", kind=SCORES),
-        Table("table1_centralised.csv", "All images in one place", kind=SCORES),
         Table(
             "realism.csv",
             "Do styled images look real?",
