@@ -16,7 +16,8 @@ from preprocessing.errors import RunStopped, UserError
 def replacing(path: Path, mode: str = "w", lasting: bool = True) -> Iterator[IO]:
     """Opens a temporary file beside `path` that takes its place when the block ends without an error.
 
-    It and its name are on the disk by then. Unless `lasting`, its name need not be: what can be made again.
+    It and its name are on the disk by then. Unless `lasting`, they need not be: what can be made again, and is looked
+    at before it is used. After a power cut such a file may be there and empty.
     A UserError, or RunStopped where the disk is full, names `path`.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -25,7 +26,8 @@ def replacing(path: Path, mode: str = "w", lasting: bool = True) -> Iterator[IO]
         with open(temporary, mode) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
         if lasting:
             _sync_folder(path.parent)

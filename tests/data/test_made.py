@@ -182,10 +182,10 @@ def test_what_was_made_before_a_mistake_is_kept(numbered, tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(numbered, tmp_path, monkeypatch):
-    def full(descriptor):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(RunStopped, match="no space"):
         run(numbered, [1] * 11, tmp_path / "c")
     assert [file for file in (tmp_path / "c").rglob("*") if file.is_file()] == []

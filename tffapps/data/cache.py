@@ -2,7 +2,8 @@
 
 The key of an entry is made of the file's content, the function and its parameters, so a changed image or
 setting is worked out anew and a moved image is found again. Entries appear whole or not at all: a killed run
-leaves no half of one.
+leaves no half of one. They are not forced to the disk one by one, which takes longer than to make them: a power cut
+may leave empty ones, which are made again.
 
     <folder>/3f/a2/3fa2….png        the function's answer
     <folder>/3f/a2/3fa2….json       why the function rejected the image
@@ -142,7 +143,14 @@ def store(folder: Path, key: str, suffix: str, contents: bytes) -> None:
 
 def look_up(folder: Path, key: str) -> Path | None:
     """The entry of this key, an image or a note, if there is one."""
-    return next((entry for suffix in (".png", ".json") if (entry := _entry(folder, key, suffix)).exists()), None)
+    return next((entry for suffix in (".png", ".json") if _is_whole(entry := _entry(folder, key, suffix))), None)
+
+
+def _is_whole(entry: Path) -> bool:
+    try:
+        return entry.stat().st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _entry(folder: Path, key: str, suffix: str) -> Path:

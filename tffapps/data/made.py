@@ -34,7 +34,7 @@ Make = Callable[[np.ndarray, Sequence[int]], np.ndarray | Sequence[np.ndarray | 
 
 _DECODING = 1  # raise when `decode` changes
 _KEPT = b'{"kept": true}'
-_WRITERS = 16  # threads: each waits until its file is on the disk, which takes longer than to make it
+_WRITERS = 4  # threads
 _ROWS_APART = 256  # that a process is given at a time
 
 T = TypeVar("T")
