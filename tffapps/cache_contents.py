@@ -27,6 +27,7 @@ KINDS = {
     "aligned": "images in another client's stains or look",
     "cloaked": "cloaked pictures",
     "converted": "DICOM, TIFF and NIfTI files as PNG",
+    "copies": "rare images, turned or in other colours",
     "edges": "maps of edges, by which near-duplicates are found",
     FEATURES: "what frozen networks make of images",
     "generators": "generators, trained and exchanged",
