@@ -15,6 +15,7 @@ import pandas as pd
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+PLOT = ROOT / "results" / "claims.svg"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
@@ -24,23 +25,9 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def headlines() -> str:
-    """What every system claims beside its controls, by the metric that it names first; real images first."""
-    from tffapps.report.collect import collect
-    from tffapps.report.summary import comparisons, interval, signed
+    from scripts import claims_plot
 
-    columns = ["system", "data", "metric", "method", "control", "gain, 95 % interval", "verdict", "images (subjects)"]
-    rows = []
-    for place in sorted(collect(ROOT / "results").places, key=lambda place: not place.is_real):
-        if place.system.name == "classify":
-            continue
-        found = comparisons(place.sheets)
-        for one in (one for one in found if one.control and one.metric == found[0].metric):
-            gain = one.test if one.gain is None else f"{signed(one.gain)} {interval(one.low, one.high)}"
-            verdict = f"**{one.verdict}**" if one.verdict in ("ahead", "behind") else one.verdict
-            what = [place.system.name, place.data, one.metric, f"{one.method.name} {one.method.mean:.3f}"]
-            what += [f"{one.baseline.name} {one.baseline.mean:.3f}"]
-            rows.append([*what, gain, verdict, f"{one.images} ({one.subjects})"])
-    return _markdown(columns, rows)
+    return _markdown(*claims_plot.rows(ROOT / "results"))
 
 
 def classify() -> str:
@@ -302,6 +289,12 @@ TABLES = {
 }
 
 
+def plot() -> str:
+    from scripts import claims_plot
+
+    return claims_plot.drawn(ROOT / "results")
+
+
 def filled(text: str) -> str:
     """The text with its tables made anew; those of other pages are not made."""
 
@@ -314,12 +307,12 @@ def filled(text: str) -> str:
 
 def main() -> int:
     changed = False
-    for page in PAGES:
-        old = page.read_text()
-        new = filled(old)
+    made = {page: filled(page.read_text()) for page in PAGES}
+    for file, new in {**made, PLOT: plot()}.items():
+        old = file.read_text() if file.exists() else ""
         changed |= old != new
         if old != new and "--check" not in sys.argv[1:]:
-            page.write_text(new)
+            file.write_text(new)
     return int(changed and "--check" in sys.argv[1:])
 
 

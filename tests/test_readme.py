@@ -27,6 +27,7 @@ def test_tables_come_from_the_results():
         assert f"<!-- table: {name} -->" in TEXT, name
     assert set(re.findall("<!-- table: (.*?) -->", TEXT)) == set(module.TABLES)
     assert [name for name, page in PAGES.items() if module.filled(page) != page] == []
+    assert module.PLOT.read_text() == module.plot()
 
 
 def test_every_flag_named_is_one():

@@ -23,7 +23,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans
 
 
 @dataclasses.dataclass(frozen=True)
-class _Layout:
+class Layout:
     name: str
     left: int  # of names, where they stand beside the lines
     plot: int  # of the lines
@@ -43,11 +43,11 @@ class _Layout:
         return top + (self.row + self.above) / 2
 
 
-_WIDE = _Layout(
-    "wide", left=330, plot=320, right=170, row=24, above=0, letters=52,
+WIDE = Layout(
+    "wide", left=330, plot=320, right=170, row=24, above=0, letters=50,
     ends=("← the other is better", "the method is better →"), counts=True,
 )  # fmt: skip
-_NARROW = _Layout(
+NARROW = Layout(
     "narrow", left=24, plot=212, right=124, row=40, above=16, letters=58,
     ends=("← other better", "method better →"), counts=False,
 )  # fmt: skip
@@ -64,15 +64,16 @@ class Group:
 
 def forest(groups: Sequence[Group]) -> Markup:
     """Both drawings; they scale with the page."""
+    return joined(drawing(groups, WIDE), drawing(groups, NARROW))
+
+
+def drawing(groups: Sequence[Group], layout: Layout) -> Markup:
+    """Of the claims that have a gain."""
     shown = [
         dataclasses.replace(group, claims=[claim for claim in group.claims if claim.gain is not None])
         for group in groups
     ]
     shown = [group for group in shown if group.claims]
-    return joined(_drawing(shown, _WIDE), _drawing(shown, _NARROW))
-
-
-def _drawing(shown: Sequence[Group], layout: _Layout) -> Markup:
     height = _HEAD + sum(_TITLE + layout.row * len(group.claims) + 8 for group in shown) + _FOOT
     most = _most(shown)
 
@@ -83,10 +84,12 @@ def _drawing(shown: Sequence[Group], layout: _Layout) -> Markup:
     top = _HEAD
     for group in shown:
         weight = 650 if group.real else 600
-        parts.append(_text(group.title, 4, top + 16, _TEXT, size=13, weight=weight))
+        alike = len({claim.metric for claim in group.claims}) == 1  # then it is said once
+        title = f"{group.title}: {group.claims[0].metric}" if alike else group.title
+        parts.append(_text(title, 4, top + 16, _TEXT, size=13, weight=weight))
         top += _TITLE
         for claim in group.claims:
-            parts += _claim(claim, across, top, layout)
+            parts += _claim(claim, across, top, layout, metric=not alike)
             top += layout.row
         top += 8
     return element(
@@ -102,7 +105,7 @@ def _most(groups: Sequence[Group]) -> float:
     return next((step for step in (0.05, 0.1, 0.2, 0.3, 0.5) if wanted <= step), 0.5)
 
 
-def _axis(most: float, across: Callable[[float], float], height: int, layout: _Layout) -> list[Markup]:
+def _axis(most: float, across: Callable[[float], float], height: int, layout: Layout) -> list[Markup]:
     bottom = height - _FOOT
     parts = []
     for gain in (-most, -most / 2, 0.0, most / 2, most):
@@ -122,12 +125,14 @@ def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, **more: str) 
     return element("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", stroke=stroke, **more)
 
 
-def _claim(claim: Comparison, across: Callable[[float], float], top: int, layout: _Layout) -> list[Markup]:
+def _claim(
+    claim: Comparison, across: Callable[[float], float], top: int, layout: Layout, *, metric: bool
+) -> list[Markup]:
     assert claim.gain is not None
     middle, ink = layout.middle(top), _INK.get(claim.verdict, _SOFT)
     name = f"{claim.method.name} against {claim.baseline.name}" + (" (control)" if claim.control else "")
     at = (8, top + 14) if layout.above else (16, middle + 4)
-    parts = [_text(_short(f"{name}, {claim.metric}", layout.letters), *at, _TEXT, size=12)]
+    parts = [_text(_short(f"{name}, {claim.metric}" if metric else name, layout.letters), *at, _TEXT, size=12)]
     if claim.low is not None and claim.high is not None:
         parts.append(_line(across(claim.low), middle, across(claim.high), middle, ink, stroke_width="2.5"))
     place = across(claim.gain)
