@@ -217,8 +217,8 @@ def test_what_an_enrolment_may_be(server, desk, artists, bundle, paintings, tmp_
 
     def send(token, **changes):
         content = {
-            "name": "New", "words": "", "pictures": 3, "prototype": base64.b64encode(np.zeros(width, "<f4")).decode(),
-            "consent": catalogue.CONSENT, "encoder": encoder, "published": [], **changes,
+            "name": "New", "words": "", "pictures": 3, "spread": "", "consent": catalogue.CONSENT, "published": [],
+            "prototype": base64.b64encode(np.zeros(width, "<f4")).decode(), "encoder": encoder, **changes,
         }  # fmt: skip
         status, _, text = Visit(server).ask(
             "POST", "/api/artists", json.dumps(content), kind="application/json", Authorization=f"Bearer {token}"
@@ -228,6 +228,7 @@ def test_what_an_enrolment_may_be(server, desk, artists, bundle, paintings, tmp_
     invitation = desk.issue(INVITATION)
     for changes, why in (
         ({"prototype": "AAAAAA=="}, "finite numbers"), ({"prototype": "!"}, "expected JSON"),
+        ({"spread": "AAAAAA=="}, "expected JSON"), ({"spread": None}, "expected JSON"),
         ({"consent": "yes"}, "consent"), ({"encoder": "other"}, "another bundle"), ({"name": "Ada"}, "already"),
         ({"pictures": "many"}, "expected JSON"), ({"name": "a\nb"}, "one line"),
         ({"published": [base64.b64encode(b"<svg/>").decode()]}, "not a PNG or JPEG"),

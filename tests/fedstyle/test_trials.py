@@ -15,10 +15,10 @@ from tffapps.data.artists import SERVER
 from tffapps.data.pool import Pool
 from tffapps.errors import UserError
 from tffapps.federated.aggregation import Aggregation
-from tffapps.fedstyle import APP, RIVALS, cases, data, rivals
+from tffapps.fedstyle import APP, RIVALS, cases, data, rivals, stopping
 from tffapps.fedstyle.placement import Here
 from tffapps.fedstyle.roles import CENTRALISED, ROLES
-from tffapps.fedstyle.trials import Trials, _patience, with_weights
+from tffapps.fedstyle.trials import Trials, with_weights
 from tffapps.settings import settings_of
 from tffapps.study import Study
 
@@ -96,8 +96,8 @@ def test_fedavg_with_public_pictures_is_fedstyle_without_styles(trials_of):
 
 def test_a_run_ends_when_validation_has_not_fallen_for_so_long():
     rounds = pd.DataFrame({"val_loss": [3.0, 1.0, np.nan, 2.0], "loss": [4.0, 3.0, 2.0, 1.0]})
-    assert _patience(2)(rounds) and not _patience(3)(rounds)
-    assert not _patience(2)(rounds.drop(columns="val_loss"))  # settings are tuned on what is in the place of tests
+    assert stopping.when(2)(rounds) and not stopping.when(3)(rounds) and stopping.when(0) is None
+    assert not stopping.when(2)(rounds.drop(columns="val_loss"))  # settings are tuned on what is in the place of tests
     with pytest.raises(UserError, match=r"--patience: .* --select validation"):
         with_weights(cli.parse(APP, ["--profile", "smoke", "--patience", "2"]))
     with pytest.raises(UserError, match="--start-from elsewhere: choose"):

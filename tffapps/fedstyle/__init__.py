@@ -67,6 +67,7 @@ class FedStyleSettings:
         least=0,
         in_key=CHANGED,
     )
+    tune_once: bool = setting(False, "what --tune chooses on the first split is taken on all others too", in_key=False)
     artists: int = setting(18, "the first so many artists take part (paper); 0: all", least=0, in_key=False)
 
 
@@ -240,7 +241,7 @@ APP = App(
     selects=(LAST, VALIDATION),
     tunes=True,
     narrowed=(("study", "studies"), ("start", "start_from")),
-    commands=("query", "enrol", "withdraw", "retrieval", "serve"),
+    commands=("query", "enrol", "withdraw", "retrieval", "holdout", "serve"),
     not_across_sites={
         **dict.fromkeys(UNTRAINED, "what the frozen part makes of pictures stays at their sites"),
         "fedavg_ccvr": "the number of its rounds is that of a fedavg which validation has chosen",

@@ -1,6 +1,7 @@
-"""An open catalogue of artists: one SQLite file with a prototype each, and the card they chose.
+"""An open catalogue of artists: one SQLite file with a prototype and a spread each, and the card they chose.
 
-An artist joins with a mean of embeddings, and leaves without anybody training again. Deleted rows are written over
+An artist joins with a mean of embeddings and how they scatter about it (`metric`), and leaves without anybody training
+again. Deleted rows are written over
 (SQLite's secure_delete), and what refers to an artist goes with it. The key that an artist withdraws with is kept as
 its SHA-256.
 """
@@ -17,23 +18,27 @@ import sqlite3
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tffapps import UserError
+from tffapps.fedstyle.metric import MOST
 
 EMBEDDINGS = ("penultimate", "style", "both", "frozen")
 CONSENT = (
-    "I made these pictures, or may speak for who did. The mean of their embeddings, my name and my words may be kept"
-    " and compared with others' pictures until I withdraw; of my pictures only those that I publish are kept."
+    "I made these pictures, or may speak for who did. The mean and the spread of their embeddings, my name and my words"
+    " may be kept and compared with others' pictures until I withdraw; of my pictures only those that I publish are"
+    " kept."
 )
-FORMAT, MOST_ARTISTS = "tffapps catalogue 1", 10_000
+FORMAT, MOST_ARTISTS = "tffapps catalogue 2", 10_000
+_WIDEST = 2.1  # sum of squares of a spread: that of two opposite vectors of length 1 is 2
 NAME, WORDS, PUBLISHED = 80, 600, 3  # characters, characters, pictures
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE artists (id TEXT PRIMARY KEY, folded TEXT UNIQUE NOT NULL, name TEXT NOT NULL, words TEXT NOT NULL,
-  pictures INTEGER NOT NULL, prototype BLOB NOT NULL, consent TEXT NOT NULL, at TEXT NOT NULL, key TEXT NOT NULL);
+  pictures INTEGER NOT NULL, prototype BLOB NOT NULL, spread BLOB NOT NULL,
+  consent TEXT NOT NULL, at TEXT NOT NULL, key TEXT NOT NULL);
 CREATE TABLE published (artist TEXT NOT NULL REFERENCES artists(id) ON DELETE CASCADE, place INTEGER, jpeg BLOB);
 """
 
@@ -48,6 +53,13 @@ class Entry:
     prototype: np.ndarray  # (width,), of length 1 or less
     consent: str
     published: Sequence[bytes] = ()  # JPEG
+    spread: np.ndarray | None = None  # (k, width): `metric.spread_of`; None: of one picture
+
+
+class Enrolled(NamedTuple):
+    ids: list[str]
+    prototypes: np.ndarray  # (artists, width)
+    spreads: list[np.ndarray]  # (k, width) each
 
 
 class Catalogue:
@@ -101,8 +113,13 @@ class Catalogue:
         width = int(self.about["width"])
         name, words = line(entry.name, NAME, "name"), paragraph(entry.words, WORDS, "words")
         prototype = np.asarray(entry.prototype, "<f4")
+        spread = np.zeros((0, width), "<f4") if entry.spread is None else np.asarray(entry.spread, "<f4")
         if prototype.shape != (width,) or not np.isfinite(prototype).all() or np.linalg.norm(prototype) > 1.01:
             raise UserError(f"prototype: expected {width} finite numbers of length 1 or less")
+        if spread.ndim != 2 or spread.shape[1] != width or len(spread) > MOST or not np.isfinite(spread).all():
+            raise UserError(f"spread: expected at most {MOST} rows of {width} finite numbers")
+        if np.square(spread, dtype=np.float64).sum() > _WIDEST:
+            raise UserError("spread: wider than that of vectors of length 1 can be")
         if entry.consent != CONSENT:
             raise UserError("consent: it must be given in the words of this catalogue (--consent)")
         if len(entry.published) > PUBLISHED or not 1 <= entry.pictures <= 10**6:
@@ -113,8 +130,19 @@ class Catalogue:
                 if rows.execute("SELECT count(*) FROM artists").fetchone()[0] >= MOST_ARTISTS:
                     raise UserError(f"{MOST_ARTISTS} artists: the catalogue is full")
                 rows.execute(
-                    "INSERT INTO artists VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (artist, folded(name), name, words, entry.pictures, prototype.tobytes(), CONSENT, at, hashed(key)),
+                    "INSERT INTO artists VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        artist,
+                        folded(name),
+                        name,
+                        words,
+                        entry.pictures,
+                        prototype.tobytes(),
+                        spread.tobytes(),
+                        CONSENT,
+                        at,
+                        hashed(key),
+                    ),
                 )
                 for place, jpeg in enumerate(entry.published):
                     rows.execute("INSERT INTO published VALUES (?, ?, ?)", (artist, place, jpeg))
@@ -127,12 +155,20 @@ class Catalogue:
         with self.opened() as rows:
             return rows.execute("DELETE FROM artists WHERE id = ?", (artist,)).rowcount == 1
 
-    def prototypes(self) -> tuple[list[str], np.ndarray]:
-        """Ids, and (artists, width)."""
-        found = self.rows("SELECT id, prototype FROM artists ORDER BY at, id")
+    def ids(self) -> list[str]:
+        """In the order in which they joined."""
+        return [artist for (artist,) in self.rows("SELECT id FROM artists ORDER BY at, id")]
+
+    def enrolled(self) -> Enrolled:
+        """Everybody, in the same order."""
+        found = self.rows("SELECT id, prototype, spread FROM artists ORDER BY at, id")
         width = int(self.about["width"])
-        values = [np.frombuffer(value, "<f4") for _, value in found]
-        return [each for each, _ in found], np.stack(values) if values else np.zeros((0, width), np.float32)
+        prototypes = [np.frombuffer(value, "<f4") for _, value, _ in found]
+        return Enrolled(
+            [each for each, _, _ in found],
+            np.stack(prototypes) if prototypes else np.zeros((0, width), np.float32),
+            [np.frombuffer(spread, "<f4").reshape(-1, width) for _, _, spread in found],
+        )
 
     def remember(self, **about: Any) -> None:
         with self.opened() as rows:

@@ -1,7 +1,7 @@
 """`tffapps fedstyle enrol BUNDLE PICTURES… --name NAME --catalogue FILE --consent`, or --server URL --invitation TOKEN
 
-An artist joins a catalogue from their own machine: the federation's encoder makes a prototype of their pictures there.
-The prototype goes into it, with the name and the words; of the pictures only those that --publish names.
+An artist joins a catalogue from their own machine: the federation's encoder makes a prototype of their pictures there,
+and a spread. Both go into it, with the name and the words; of the pictures only those that --publish names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--catalogue", type=Path, metavar="FILE", help="a file here; made if not there")
     parser.add_argument("--server", default="", metavar="URL", help="or a platform (tffapps fedstyle serve)")
     parser.add_argument("--invitation", default="", metavar="TOKEN", help="to that platform; - reads it from the input")
-    parser.add_argument("--embedding", default="penultimate", choices=catalogue.EMBEDDINGS, help="of a new catalogue")
+    parser.add_argument("--embedding", default="style", choices=catalogue.EMBEDDINGS, help="of a new catalogue")
     parser.add_argument(
         "-o", dest="out", type=Path, default=Path("enrolment.json"), help="keeps your key (%(default)s)"
     )
@@ -82,11 +82,18 @@ def _kind(options: argparse.Namespace) -> str:
 
 def _entry(options: argparse.Namespace, encoder: Any, paths: Sequence[str]) -> catalogue.Entry:
     from tffapps.fedstyle.cards import card_picture
+    from tffapps.fedstyle.metric import spread_of
 
     vectors, problems = encoder.of_files(paths)
     for path, why in problems.items():
         raise UserError(f"{path}: {why}; mend it or leave it out")
     published = [card_picture(path.read_bytes(), str(path)) for path in options.publish]
     return catalogue.Entry(
-        options.name, options.words, len(vectors), vectors.mean(axis=0), catalogue.CONSENT, published
+        options.name,
+        options.words,
+        len(vectors),
+        vectors.mean(axis=0),
+        catalogue.CONSENT,
+        published,
+        spread_of(vectors),
     )

@@ -1,6 +1,6 @@
 """Its section of the page."""
 
-from tffapps.report.section import CLAIMS, EVIDENCE, REJECTED, SCORES, Section, Table
+from tffapps.report.section import CLAIMS, EVIDENCE, REJECTED, SCORES, TRACE, Section, Table
 
 PAGE = Section(
     "fedstyle",
@@ -19,6 +19,16 @@ PAGE = Section(
         Table("ablation.csv", "Losses left out", kind=SCORES),
         Table("heterogeneity.csv", "Pictures dealt out otherwise", kind=SCORES),
         Table("cloaking.csv", "Cloaked pictures", "Training in one place.", SCORES),
+        Table(
+            "holdout.csv",
+            "Artists who joined after training",
+            "Two at a time, left out of the federation. “served” is the embedding and the measure that validation chose.",
+            SCORES,
+            flag="holdout",
+        ),
+        Table("holdout_claims.csv", "The served encoder against frozen features", kind=SCORES, flag="holdout"),
+        Table("holdout_chosen.csv", "What was chosen for each pair", kind=TRACE, folded=True, flag="holdout"),
+        Table("holdout_pairs.csv", "Each pair of newcomers", kind=TRACE, folded=True, flag="holdout"),
         Table("queries.csv", "Every test picture: where its artist came", folded=True),
         Table("data.csv", "Who has how many pictures", folded=True),
         REJECTED,

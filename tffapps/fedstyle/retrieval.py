@@ -1,8 +1,9 @@
 """`tffapps fedstyle retrieval BUNDLE --gallery FOLDER --queries FOLDER`: how well an encoder finds artists.
 
 Both folders have pictures by artist, `<artist>/*.jpg`. Prototypes are means over the gallery; every query is asked of
-a catalogue with its artist, and of one without, for open-set AUROC. With --catalogue FILE the temperature and the
-similarity of "none of these" are fitted on the queries, which must then be no test pictures, and written into it.
+a catalogue with its artist, and of one without, for open-set AUROC; by the catalogue's metric, and by plain centred
+cosines. With --catalogue FILE the temperature and the similarity of "none of these" are fitted on the queries, which
+must then be no test pictures, and written into it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def _run(options: argparse.Namespace) -> None:
 
     from tffapps.fedstyle import scoring
     from tffapps.fedstyle.encoder import Encoder
+    from tffapps.fedstyle.metric import spread_of
     from tffapps.results import write_table
     from tffapps.use import bundle
 
@@ -58,11 +60,14 @@ def _run(options: argparse.Namespace) -> None:
             raise UserError(f"{options.queries}: {sorted(set(of_names) - set(names))[0]} is not in {options.gallery}")
         labels = pd.Index(names).get_indexer(pd.Index(of_names))[labels]
         prototypes = scoring.means(gallery, of_gallery, len(names))
-        rows.append({
-            "embedding": kind, "artists": len(names), "gallery": len(gallery), "queries": len(vectors),
-            **scoring.judged(vectors, labels, prototypes),
-            **scoring.judged_by_pictures(vectors, labels, gallery, of_gallery),
-        })  # fmt: skip
+        spreads = [spread_of(gallery[of_gallery == artist]) for artist in range(len(names))]
+        for measure, given in (("whitened", spreads), ("centred", [])):
+            compared = scoring.Compared(prototypes, given)
+            rows.append({
+                "embedding": kind, "measure": measure, "artists": len(names), "gallery": len(gallery),
+                "queries": len(vectors), **scoring.judged(vectors, labels, compared),
+                **scoring.judged_by_pictures(compared.seen(vectors), labels, compared.seen(gallery), of_gallery),
+            })  # fmt: skip
     table = pd.DataFrame(rows)
     if options.out:
         write_table(options.out, table)
@@ -75,16 +80,17 @@ def _fit(held: Catalogue, encoder: Any, folder: Path) -> None:
     from tffapps.evaluation import calibration
     from tffapps.fedstyle import scoring
 
-    ids, prototypes = held.prototypes()
+    ids, prototypes, spreads = held.enrolled()
+    compared = scoring.Compared(prototypes, spreads)
     known = {name: ids.index(artist) for artist, name in held.rows("SELECT id, folded FROM artists")}
     names, vectors, labels = embedded(encoder, folder)
     for name in names:
         if folded(name) not in known:
             raise UserError(f"{folder / name}: nobody in {held.path} is called so; leave it out, or rename the folder")
     labels = np.array([known[folded(name)] for name in names])[labels]
-    fitted = scoring.Scoring.fit(vectors, labels, prototypes)
+    fitted = scoring.Scoring.fit(vectors, labels, compared)
     held.remember(temperature=fitted.temperature, none=fitted.none, fitted=fitted.pictures)
-    shares = fitted.probabilities(scoring.similarities(vectors, prototypes))
+    shares = fitted.probabilities(compared.similarities(vectors))
     error = calibration.expected_calibration_error(labels, shares)
     print(
         f"{held.path}: temperature {fitted.temperature:.3g}, none of these at {fitted.none:.3g}, fitted on"

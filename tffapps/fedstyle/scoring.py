@@ -1,21 +1,24 @@
 """How near a picture is to artists' prototypes, and how sure that is, with "none of these" as one of the answers.
 
-Cosines of embeddings lie close together because all embeddings share a direction: pictures and prototypes are centred
-at the mean of the prototypes first, where there are `CENTRED` of them. "None of these" has a similarity of its own,
-and probabilities are the softmax of all similarities over a temperature. Both numbers are fitted on pictures of
-enrolled artists that no prototype was made of: once with their artist in the catalogue, once without, when "none of
-these" is right. Not fitted, probabilities mean nothing, and are not to be shown as if they did.
+Vectors are seen by the catalogue's metric (`metric`). Cosines of embeddings lie close together because all embeddings
+share a direction: pictures and prototypes are centred at the mean of the prototypes first, where there are `CENTRED` of
+them. "None of these" has a similarity of its own, and probabilities are the softmax of all similarities over a
+temperature. Both numbers are fitted on pictures of enrolled artists that no prototype was made of: once with their
+artist in the catalogue, once without, when "none of these" is right. Not fitted, probabilities mean nothing, and are
+not to be shown as if they did.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import optimize, special
 
 from tffapps import UserError
 from tffapps.evaluation import ranking
+from tffapps.fedstyle.metric import Metric
 
 CENTRED = 3  # prototypes, from which on they are centred
 LEAST_ARTISTS, LEAST_PICTURES = CENTRED + 1, 20  # for a fit: leaving one artist out must not change what centred means
@@ -32,13 +35,14 @@ class Scoring:
         return special.softmax(_with_none(similarities, self.none) / self.temperature, axis=1)
 
     @classmethod
-    def fit(cls, vectors: np.ndarray, labels: np.ndarray, prototypes: np.ndarray) -> Scoring:
-        """Of pictures (n, d), the places (n,) of their artists among the prototypes (artists, d)."""
-        if len(prototypes) < LEAST_ARTISTS or len(vectors) < LEAST_PICTURES:
+    def fit(cls, vectors: np.ndarray, labels: np.ndarray, compared: Compared) -> Scoring:
+        """Of pictures (n, d), and the places (n,) of their artists in the catalogue."""
+        artists = len(compared.prototypes)
+        if artists < LEAST_ARTISTS or len(vectors) < LEAST_PICTURES:
             raise UserError(
-                f"{len(vectors)} pictures, {len(prototypes)} artists: a fit needs {LEAST_PICTURES} and {LEAST_ARTISTS}"
+                f"{len(vectors)} pictures, {artists} artists: a fit needs {LEAST_PICTURES} and {LEAST_ARTISTS}"
             )
-        known, strange = similarities(vectors, prototypes), left_out(vectors, labels, prototypes)
+        known, strange = compared.similarities(vectors), compared.left_out(vectors, labels)
 
         def loss(values: np.ndarray) -> float:
             temperature, none = np.exp(values[0]), values[1]
@@ -48,6 +52,30 @@ class Scoring:
 
         found = optimize.minimize(loss, [np.log(cls.temperature), cls.none], method="Nelder-Mead")
         return cls(float(np.exp(np.clip(found.x[0], -6, 3))), float(np.clip(found.x[1], -2, 2)), len(vectors))
+
+
+class Compared:
+    """Pictures with the prototypes (artists, d) of a catalogue, by the metric of its spreads; none: as they are."""
+
+    def __init__(self, prototypes: np.ndarray, spreads: Sequence[np.ndarray] = ()) -> None:
+        self.prototypes, self._spreads = prototypes, list(spreads)
+        self._metric = Metric.of(self._spreads) if self._spreads else None
+
+    def similarities(self, vectors: np.ndarray) -> np.ndarray:
+        """(n, artists) of vectors (n, d)."""
+        return similarities(self.seen(vectors), self.seen(self.prototypes))
+
+    def seen(self, vectors: np.ndarray) -> np.ndarray:
+        return vectors if self._metric is None else self._metric(vectors)
+
+    def left_out(self, vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """(n, artists - 1): every picture's similarities to a catalogue that its artist is not in."""
+        found = np.zeros((len(vectors), len(self.prototypes) - 1))
+        for artist in np.unique(labels):
+            others = [spread for place, spread in enumerate(self._spreads) if place != artist]
+            without = Compared(np.delete(self.prototypes, artist, axis=0), others)
+            found[labels == artist] = without.similarities(vectors[labels == artist])
+        return found
 
 
 def similarities(vectors: np.ndarray, prototypes: np.ndarray) -> np.ndarray:
@@ -63,17 +91,9 @@ def means(vectors: np.ndarray, labels: np.ndarray, artists: int) -> np.ndarray:
     return np.stack([vectors[labels == artist].mean(axis=0) for artist in range(artists)])
 
 
-def left_out(vectors: np.ndarray, labels: np.ndarray, prototypes: np.ndarray) -> np.ndarray:
-    """(n, artists - 1): every picture's similarities to a catalogue that its artist is not in."""
-    found = np.zeros((len(vectors), len(prototypes) - 1))
-    for artist in np.unique(labels):
-        found[labels == artist] = similarities(vectors[labels == artist], np.delete(prototypes, artist, axis=0))
-    return found
-
-
-def judged(vectors: np.ndarray, labels: np.ndarray, prototypes: np.ndarray) -> dict[str, float]:
+def judged(vectors: np.ndarray, labels: np.ndarray, compared: Compared) -> dict[str, float]:
     """Ranks of the right artist, and whether pictures of artists in the catalogue are told from others'."""
-    known, strange = similarities(vectors, prototypes), left_out(vectors, labels, prototypes)
+    known, strange = compared.similarities(vectors), compared.left_out(vectors, labels)
     places = ranking.ranks(labels, known)
     return {
         **{f"top_{k}": ranking.top_k(places, k) for k in (1, 3, 5)}, "mrr": ranking.mean_reciprocal_rank(places),

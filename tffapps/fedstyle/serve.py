@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog=cli.called_as(NAME), description="Serves a catalogue of artists to buyers and artists.")
     parser.add_argument("bundle", metavar="BUNDLE", type=Path, help="of the federation, as the artists have it")
     parser.add_argument("--catalogue", type=Path, required=True, metavar="FILE", help="of artists; made if not there")
-    parser.add_argument("--embedding", default="penultimate", choices=catalogue.EMBEDDINGS, help="of a new catalogue")
+    parser.add_argument("--embedding", default="style", choices=catalogue.EMBEDDINGS, help="of a new catalogue")
     parser.add_argument("--listen", default="127.0.0.1:8000", metavar="HOST:PORT", help="default: %(default)s")
     parser.add_argument(
         "--host", action="append", default=[], metavar="NAME", help="a name that browsers may use for it"

@@ -17,12 +17,14 @@ from tffapps.data import artists
 from tffapps.data.compare import is_own
 from tffapps.evaluation import evidence
 from tffapps.evaluation.evidence import Entry
-from tffapps.fedstyle import COMPARISON, METRICS, paper
+from tffapps.fedstyle import COMPARISON, METRICS, FedStyleSettings, paper, stopping
 from tffapps.fedstyle.asked import RANKINGS, Answers
 from tffapps.fedstyle.claims import CLAIMS
 from tffapps.fedstyle.data import Federation
+from tffapps.fedstyle.roles import ROLES
 
 START = "start"  # a label of runs that do not begin as --weights says
+TOLD = ("rounds", "bytes_per_client", "last_rounds_accuracy", "chosen_round", "converged")  # of runs, their means
 _TOP = 3  # artists that queries.csv names
 
 
@@ -31,14 +33,13 @@ def write_all(
     federation: Federation,
     records: Sequence[Record],
     untrained: Sequence[Entry],
-    last: int,
+    settings: FedStyleSettings,
     answers: Answers | None,
     what_ran: dict[str, str],
 ) -> None:
-    """`untrained`: of rivals that train nothing; `last`: rounds of the paper's mean; `answers`: of the model about
-    every test picture, if it was asked."""
+    """`untrained`: of rivals that train nothing; `answers`: of the model about every test picture, if it was asked."""
     entries = [*(record.entry() for record in records), *untrained]
-    scores = scores_of(entries, records, last)
+    scores = scores_of(entries, records, settings)
     own = what_ran["profile"] == PAPER and is_own(federation.pool, "fedstyle")
     write_table(folder / "data.csv", artists.distribution(federation.pool.table), data=what_ran["data"])
     written = {
@@ -59,7 +60,7 @@ def write_all(
     print(f"tables and figures: {folder}")
 
 
-def scores_of(entries: Sequence[Entry], records: Sequence[Record], last: int) -> pd.DataFrame:
+def scores_of(entries: Sequence[Entry], records: Sequence[Record], settings: FedStyleSettings) -> pd.DataFrame:
     """One row for each study, variant, method and number of artists."""
     keys = [
         "study",
@@ -72,16 +73,25 @@ def scores_of(entries: Sequence[Entry], records: Sequence[Record], last: int) ->
         {
             **record.labels, "rounds": len(record.rounds),
             "bytes_per_client": record.rounds[["bytes_down", "bytes_up"]].sum().sum() / record["clients"],
-            "last_rounds_accuracy": record.rounds.accuracy.tail(last).mean(),
+            "last_rounds_accuracy": record.rounds.accuracy.tail(settings.last_rounds).mean(),
+            **(_converged(record, settings.patience) if settings.patience else {}),
         }
         for record in records
     ]  # fmt: skip
-    means = pd.DataFrame(rows).groupby(keys, sort=False, dropna=False)[
-        ["rounds", "bytes_per_client", "last_rounds_accuracy"]
-    ]
+    told = [name for name in rows[0] if name in TOLD]
+    means = pd.DataFrame(rows).groupby(keys, sort=False, dropna=False)[told]
     table = evidence.table(entries, keys, (*METRICS, "top_3", "top_5", "mrr"), worst="accuracy")
     table = table.merge(means.mean().reset_index(), on=keys, how="left").fillna({"rounds": 0})
     return split_tables.with_tuned(table.astype({"rounds": int}), records, keys)
+
+
+def _converged(record: Record, patience: int) -> dict[str, float]:
+    """Blank where the rounds are another run's, which validation has chosen."""
+    known = not ROLES[record["method"]].retrained
+    return {
+        "chosen_round": record.summary.get("round", len(record.rounds)),
+        "converged": float(stopping.converged(record.rounds, patience)) if known else np.nan,
+    }
 
 
 def comparison(scores: pd.DataFrame, own: bool = False) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,6 @@ from tffapps import (
 from tffapps.data import images
 from tffapps.data.pool import subjects_in
 from tffapps.engine.values import HERE
-from tffapps.evaluation.evaluator import LOSS, VAL_LOSS
 from tffapps.evaluation.evidence import Entry
 from tffapps.federated import embeddings
 from tffapps.federated.embeddings import TrainingAndOnce
@@ -71,6 +70,7 @@ from tffapps.fedstyle import (
     global_model,
     paper,
     rivals,
+    stopping,
     tables,
 )
 from tffapps.fedstyle.placement import AtSites, Here, Placement
@@ -118,8 +118,7 @@ def run(flags: Flags) -> None:
     records = with_earlier(APP, placement.flags, records, [split.pool.key for split in divided])
     if common.select == VALIDATION:
         what_ran = {"chosen": CHOSEN[VALIDATION], **what_ran}
-    last = flags[FedStyleSettings].last_rounds
-    tables.write_all(folder, placement.federation, records, untrained, last, answers, what_ran)
+    tables.write_all(folder, placement.federation, records, untrained, flags[FedStyleSettings], answers, what_ran)
     trials.tuner.write(**what_ran)
     split_tables.write(folder, records, divided, METRICS, **what_ran)
     figures.draw_all(folder, placement.federation, records, answers, what_ran)
@@ -133,16 +132,6 @@ def with_weights(flags: Flags) -> Flags:
     if flags[FedStyleSettings].patience and flags[Common].select != VALIDATION:
         raise UserError("--patience: it is the validation loss that is waited for; give --select validation as well")
     return flags.replaced(**paper.LOSS_WEIGHTS.get(flags[FedStyleStudySettings].loss_weights, {}))
-
-
-def _patience(most: int) -> Callable[[pd.DataFrame], bool]:
-    """Whether the validation loss has been no lower for so many rounds; where settings are tuned it is called loss."""
-
-    def enough(rounds: pd.DataFrame) -> bool:
-        losses = rounds[VAL_LOSS if VAL_LOSS in rounds else LOSS].fillna(np.inf).to_numpy()
-        return len(losses) - 1 - int(losses.argmin()) >= most
-
-    return enough
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +169,7 @@ class Trials:
         self._study, self._flags = study, placement.flags
         self.placement = placement  # that trials are made for
         self.tuner = Tuner(study)
-        self._chosen: dict[tuple[str, str, str], Chosen] = {}  # by method, start and split
+        self._chosen: dict[tuple[str, str, str], Chosen] = {}  # by method, start and split; or without it
         # Cloaked pictures are PNG.
         self._formats = tuple(name for name in images.FORMATS if name in (*placement.pool.formats, "png"))
         self._inputs: dict[tuple[Network, int], Inputs] = {}
@@ -204,7 +193,8 @@ class Trials:
 
     def _choose(self, case: cases.Case) -> Chosen:
         placement = self.placement
-        key = (case.method, case.start, placement.split.name)
+        once = self._flags[FedStyleSettings].tune_once
+        key = (case.method, case.start, "" if once else placement.split.name)
         if key not in self._chosen:
 
             def make(flags: Flags, split: Split, seed: int) -> Iterator[Trial]:
@@ -260,7 +250,7 @@ class Trials:
             aggregation=Aggregation() if role.alone else flags[Aggregation],
             min_clients=1 if role.alone else self._study.common.min_clients,
             reestimate=flags[CutSettings].reestimate,
-            enough=_patience(settings.patience) if settings.patience else None,
+            enough=stopping.when(settings.patience),
             trained=subjects_in(pd.concat(list(rows.values()))),
             server_data=(lambda number: self._server_data(feed, case.seed, number, flags)) if role.server else None,
             bundle=self._recipe(inputs, role, federation.pool, rows),

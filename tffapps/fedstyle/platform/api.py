@@ -40,7 +40,7 @@ def enrol(catalogue: Catalogue, desk: Desk, request: Request, visitor: Visitor) 
     given = _read(request)
     if given.get("encoder") != catalogue.about["encoder"]:
         raise UserError("encoder: this prototype was made with another bundle or --embedding; ask for the catalogue's")
-    entry = _entry(given)
+    entry = _entry(given, int(catalogue.about["width"]))
     artist, key = catalogue.enrol(entry)
     if visitor.role == INVITATION and not desk.use_up(visitor.token):  # somebody was faster with the same one
         catalogue.withdraw(artist)
@@ -61,9 +61,12 @@ def _read(request: Request) -> dict[str, Any]:
     return given
 
 
-def _entry(given: dict[str, Any]) -> Entry:
+def _entry(given: dict[str, Any], width: int) -> Entry:
     try:
-        prototype = np.frombuffer(base64.b64decode(str(given["prototype"]), validate=True), "<f4")
+        prototype, spread = (
+            np.frombuffer(base64.b64decode(str(given[name]), validate=True), "<f4") for name in ("prototype", "spread")
+        )
+        spread = spread.reshape(-1, width)
         coded, pictures = given.get("published", []), given["pictures"]
         if not isinstance(coded, list) or len(coded) > PUBLISHED or isinstance(pictures, bool):
             raise ValueError
@@ -73,4 +76,5 @@ def _entry(given: dict[str, Any]) -> Entry:
         raise UserError("expected JSON as tffapps fedstyle enrol sends it") from None
     # Encoded anew here: what is shown is ours, whatever a stranger's file holds.
     shown = [card_picture(each, f"published picture {place}") for place, each in enumerate(published, start=1)]
-    return Entry(given.get("name", ""), given.get("words", ""), pictures, prototype, str(given.get("consent")), shown)
+    consent = str(given.get("consent"))
+    return Entry(given.get("name", ""), given.get("words", ""), pictures, prototype, consent, shown, spread)

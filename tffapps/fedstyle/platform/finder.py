@@ -40,11 +40,12 @@ class Answer:
 class Finder:
     def __init__(self, catalogue: Catalogue, encoder: Encoder) -> None:
         self._catalogue, self._encoder = catalogue, encoder
+        self._ready: tuple[list[str], scoring.Compared] | None = None
 
     def ask(self, contents: bytes) -> Answer:
         """Raises a UserError in one line for what cannot be asked with; nothing of it is kept."""
         begin = time.perf_counter()
-        ids, prototypes = self._catalogue.prototypes()
+        ids, compared = self._current()
         if not ids:
             raise UserError("no artist has joined yet: there is nobody to compare with")
         try:
@@ -52,7 +53,7 @@ class Finder:
         except Rejected as rejected:
             raise UserError(f"this picture: {rejected}") from None
         fitted = self._scoring()
-        similarities = scoring.similarities(vector[np.newaxis], prototypes)
+        similarities = compared.similarities(vector[np.newaxis])
         shares = fitted.probabilities(similarities)[0]
         scores = np.append(similarities[0], fitted.none)
         order = np.argsort(-scores, kind="stable")
@@ -64,6 +65,14 @@ class Finder:
             for place in shown
         ]
         return Answer(found, len(ids), fitted.pictures, round(1000 * (time.perf_counter() - begin)))
+
+    def _current(self) -> tuple[list[str], scoring.Compared]:
+        """Everybody who is enrolled now; worked out anew where somebody has joined or left."""
+        ready = self._ready
+        if ready is None or ready[0] != self._catalogue.ids():
+            enrolled = self._catalogue.enrolled()
+            ready = self._ready = enrolled.ids, scoring.Compared(enrolled.prototypes, enrolled.spreads)
+        return ready
 
     def _scoring(self) -> scoring.Scoring:
         about = dict(self._catalogue.rows("SELECT name, value FROM about"))

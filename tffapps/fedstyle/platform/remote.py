@@ -1,4 +1,4 @@
-"""The artist's side: joins a platform from their own machine, and leaves it again. Only a prototype crosses."""
+"""The artist's side: joins a platform from their own machine, and leaves it again. A prototype and a spread cross."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ import json
 import urllib.parse
 from typing import Any
 
+import numpy as np
+
 from tffapps import UserError
 from tffapps.fedstyle.catalogue import CONSENT, Entry
 from tffapps.fedstyle.platform.server import LOOPBACK
 
 _SECONDS, _MOST = 120, 100_000
+
+
+def _coded(values: np.ndarray) -> str:
+    return base64.b64encode(values.astype("<f4").tobytes()).decode()
 
 
 class Remote:
@@ -41,11 +47,12 @@ class Remote:
 
     def enrol(self, entry: Entry, encoder: str, invitation: str) -> tuple[str, str]:
         """(id, key)"""
-        prototype = base64.b64encode(entry.prototype.astype("<f4").tobytes()).decode()
+        spread = np.zeros(0) if entry.spread is None else entry.spread
         found = self._ask(
             "POST", "/api/artists", invitation,
             {
-                "name": entry.name, "words": entry.words, "pictures": entry.pictures, "prototype": prototype,
+                "name": entry.name, "words": entry.words, "pictures": entry.pictures,
+                "prototype": _coded(entry.prototype), "spread": _coded(spread),
                 "consent": entry.consent, "encoder": encoder,
                 "published": [base64.b64encode(each).decode() for each in entry.published],
             },
