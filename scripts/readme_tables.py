@@ -189,6 +189,12 @@ def _fedstyle(folder: pathlib.Path) -> str:
     return _markdown(columns, rows)
 
 
+def _of_paintings(name: str) -> str:
+    from scripts import artist_tables
+
+    return _markdown(*getattr(artist_tables, name)(ROOT / "results" / "real" / "fedstyle", _mean))
+
+
 def fedstyle_studies() -> str:
     """Scalability, ablation, heterogeneity and cloaking, one line each run."""
     rows = []
@@ -284,6 +290,8 @@ TABLES = {
     "style_loss": functools.partial(_benchmark, "style_loss"),
     "fedstyle": fedstyle,
     "fedstyle_studies": fedstyle_studies,
+    "fedstyle_holdout": functools.partial(_of_paintings, "holdout"),
+    "fedstyle_holdout_claims": functools.partial(_of_paintings, "holdout_claims"),
     "fedtransfer": fedtransfer,
     "generator_precision": generator_precision,
 }

@@ -41,6 +41,7 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--rm", "--install", "--at-once"}  # of docker, wsl and run_all.sh
     elsewhere |= {"--words", "--catalogue", "--consent", "--gallery", "--queries"}  # of fedstyle's catalogue
     elsewhere |= {"--server", "--invitation", "--publish", "--operator", "--https", "--host", "--source"}  # platform
+    elsewhere |= {"--pairs", "--enrolled"}  # of fedstyle holdout
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py
     elsewhere |= {"--no-install", "--passes", "--cuts", "--pictures", "--timeout", "--skip"}  # of other benchmarks

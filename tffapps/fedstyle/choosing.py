@@ -52,7 +52,7 @@ def tables(played: Sequence[Played]) -> dict[str, pd.DataFrame]:
     open_set = evidence.table(opened, KEYS, ["auroc"]).rename(
         columns=lambda name: name.replace("auroc", "open_set_auroc")
     )
-    columns = [*KEYS, *(name for name in open_set if name.startswith("open_set"))]
+    columns = [*KEYS, *(name for name in map(str, open_set) if name.startswith("open_set"))]
     pairs = pd.DataFrame(
         [{**entry.labels, "top_1": entry.run.probabilities[:, 0].mean(), "map_10": entry.run.probabilities[:, 1].mean(),
           "open_set_auroc": metrics.NAMED["auroc"](other.run.labels, other.run.probabilities)}

@@ -22,7 +22,7 @@ PAGE = Section(
         Table(
             "holdout.csv",
             "Artists who joined after training",
-            "Two at a time, left out of the federation. “served” is the embedding and the measure that validation chose.",
+            "Two at a time, left out of the federation. “served”: as validation chose.",
             SCORES,
             flag="holdout",
         ),
