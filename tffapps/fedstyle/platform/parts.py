@@ -28,7 +28,7 @@ def page(title: str, name: str, visitor: Visitor, at: str, *content: Content) ->
         element(
             "footer",
             "The pictures you ask with are looked at and forgotten. Artists' works stay at home: the catalogue holds a"
-            " mean of embeddings, a name, words, and the pictures an artist chose to publish.",
+            " mean and a spread of embeddings, a name, words, and the pictures an artist chose to publish.",
         ),
     )
     head = joined(

@@ -41,7 +41,7 @@ class Rooms:
             visitor,
             element("h2", "Leave the catalogue"),
             *problem_of(problem),
-            element("p", "Your name, words, published pictures, prototype and requests are removed at once."),
+            element("p", "Your name, words, published pictures, prototype, spread and requests are removed at once."),
             element(
                 "label",
                 single("input", type="checkbox", name="sure", value="yes", required=True),

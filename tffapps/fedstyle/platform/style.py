@@ -102,6 +102,7 @@ pre { padding: .8rem .9rem; overflow-x: auto; margin: 0 0 .8rem; }
   h1 { font-size: 1.6rem; }
   main { padding-top: 1.3rem; }
   header > div, main, footer { padding-left: 1rem; padding-right: 1rem; }
+  header > div { padding-top: .6rem; }
   .two { grid-template-columns: minmax(0, 1fr); gap: 1.3rem; }
   .pictures img { flex: 1 1 0; width: 0; height: 6rem; }
   .large .pictures img { width: 100%; height: auto; }
