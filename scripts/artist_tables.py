@@ -30,8 +30,8 @@ def real(folder: pathlib.Path, mean: Mean) -> Cells:
 
 def holdout(folder: pathlib.Path, mean: Mean) -> Cells:
     table = pd.read_csv(folder / "holdout.csv")
-    columns = ["embedding", "measure", "top-1", "mAP@10", "open-set AUROC"]
-    metrics = ("top_1", "map_10", "open_set_auroc")
+    columns = ["embedding", "measure", "top-1", "mAP@10", "open-set AUROC", "membership AUROC"]
+    metrics = ("top_1", "map_10", "open_set_auroc", "membership_auroc")
     return columns, [[row.encoder, row.measure, *(mean(row, each) for each in metrics)] for row in table.itertuples()]
 
 

@@ -66,6 +66,8 @@ def test_a_metric_finds_newcomers_where_cosines_do_not():
     assert plain.top_1("test") < 0.7 and seen.top_1("test") == 1 and seen.map_10("val") > 0.95 > plain.map_10("val")
     assert all(seen.auroc("test", rule) > 0.95 for rule in strangers.OPEN_SET)
     assert seen.found["test"].shape == (12, 2) and len(seen.familiar["val"]["nearest"]) == 20 == 12 + 8
+    enrolled, others = pictures.enrolled_and_not()
+    assert len(enrolled) == 10 and len(others) == 12 and len(seen.own) == 22 and pictures.gallery[enrolled].all()
     nearest = compared.judged(Measure(voting=3))
     assert nearest.map_10("test") == plain.map_10("test") and nearest.top_1("test") <= 1
 
@@ -97,7 +99,10 @@ def test_the_command(place, capsys):
         "holdout", "holdout_claims", "holdout_chosen", "holdout_pairs",
     )}  # fmt: skip
     scores = tables["holdout"].set_index(["encoder", "measure"])
-    assert scores.loc[("served", "chosen"), "pairs"] == 4 and scores[["top_1", "map_10"]].stack().between(0, 1).all()
+    assert (
+        scores.loc[("served", "chosen"), "pairs"] == 4
+        and scores[["top_1", "map_10", "membership_auroc"]].stack().between(0, 1).all()
+    )
     chosen = tables["holdout_chosen"]
     assert (chosen.chosen_by_pairs >= 1).all() and set(chosen.split) == {"r0f0", "r0f1"}
     assert set(tables["holdout_claims"].baseline) == {"neighbours", "frozen, centred"}

@@ -28,7 +28,7 @@ def tables(played: Sequence[Played]) -> dict[str, pd.DataFrame]:
     """holdout, holdout_claims, holdout_chosen and holdout_pairs."""
     every = [choice for choice in played[0].judged if not choice[1].voting]
     nearest = [choice for choice in played[0].judged if choice[1].voting]
-    found, opened, chosen = list[Entry](), list[Entry](), list[dict]()
+    found, opened, told, chosen = list[Entry](), list[Entry](), list[Entry](), list[dict]()
     for one in played:
         others = [other for other in played if not {*one.pair} & {*other.pair}]
         if not others:
@@ -48,18 +48,19 @@ def tables(played: Sequence[Played]) -> dict[str, pd.DataFrame]:
             labels = {"encoder": name, "measure": measure, "pair": " and ".join(one.pair), "seed": 0}
             found.append(_found(labels, one, one.judged[choice]))
             opened.append(_opened(labels, one, one.judged[choice], how))
+            told.append(_told(labels, one, one.judged[choice]))
     scores = evidence.table(found, KEYS, FOUND)
-    open_set = evidence.table(opened, KEYS, ["auroc"]).rename(
-        columns=lambda name: name.replace("auroc", "open_set_auroc")
-    )
-    columns = [*KEYS, *(name for name in map(str, open_set) if name.startswith("open_set"))]
+    for name, entries in (("open_set_auroc", opened), ("membership_auroc", told)):
+        table = evidence.table(entries, KEYS, ["auroc"])
+        table = table.rename(columns=lambda column, name=name: str(column).replace("auroc", name))
+        scores = scores.merge(table[[*KEYS, *(each for each in table if str(each).startswith(name))]], on=list(KEYS))
     pairs = pd.DataFrame(
         [{**entry.labels, "top_1": entry.run.probabilities[:, 0].mean(), "map_10": entry.run.probabilities[:, 1].mean(),
           "open_set_auroc": metrics.NAMED["auroc"](other.run.labels, other.run.probabilities)}
          for entry, other in zip(found, opened)]
     ).drop(columns="seed")  # fmt: skip
     return {
-        "holdout": scores.merge(open_set[columns], on=list(KEYS)).rename(columns={"splits": "pairs"}),
+        "holdout": scores.rename(columns={"splits": "pairs"}),
         "holdout_claims": evidence.claims(found, CLAIMS, FOUND), "holdout_chosen": pd.DataFrame(chosen),
         "holdout_pairs": pairs[pairs.measure == "chosen"],
     }  # fmt: skip
@@ -98,7 +99,17 @@ def _found(labels: dict, one: Played, judged: Judged) -> Entry:
 
 def _opened(labels: dict, one: Played, judged: Judged, rule: str) -> Entry:
     rows = np.concatenate([one.pictures.of("test", newcomers) for newcomers in (False, True)])
-    values, known = judged.familiar["test"][rule], judged.known["test"]
+    return _known(labels, one, rows, judged.known["test"], judged.familiar["test"][rule])
+
+
+def _told(labels: dict, one: Played, judged: Judged) -> Entry:
+    """Whether a picture was enrolled with, by its similarity to its artist's prototype."""
+    enrolled, others = one.pictures.enrolled_and_not()
+    return _known(labels, one, np.concatenate([enrolled, others]), len(enrolled), judged.own)
+
+
+def _known(labels: dict, one: Played, rows: np.ndarray, known: int, values: np.ndarray) -> Entry:
+    """The first `known` rows should have larger values than the others."""
     codes = (np.arange(len(rows)) < known).astype(np.int64)
     scores = np.stack([-values, values], axis=1)
     return evidence.untrained_entry(

@@ -52,6 +52,11 @@ class Pictures:
         """Positions of pictures that ask."""
         return np.flatnonzero((self.part == part) & ((self.labels >= self.members) == newcomers))
 
+    def enrolled_and_not(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of newcomers' pictures: those in the catalogue, and their test pictures."""
+        enrolled = np.flatnonzero(self.gallery & (self.labels >= self.members))
+        return enrolled, self.of("test", newcomers=True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
@@ -74,6 +79,7 @@ class Judged:
     found: Mapping[str, np.ndarray]  # (q, 2) of newcomers' pictures: is their artist first, average precision of ten
     familiar: Mapping[str, Mapping[str, np.ndarray]]  # (members' pictures, then newcomers') by rule: `OPEN_SET`
     known: Mapping[str, int]  # how many of these are members'
+    own: np.ndarray  # similarity to their own prototype, of newcomers' pictures: those enrolled, then their test ones
 
     def top_1(self, part: str) -> float:
         return float(self.found[part][:, 0].mean())
@@ -107,6 +113,7 @@ class Compared:
             {part: self._found(part, measure, everybody) for part in parts},
             {part: self._familiar(part, members) for part in parts},
             {part: len(self.pictures.of(part, newcomers=False)) for part in parts},
+            self._own(everybody),
         )  # fmt: skip
 
     def _found(self, part: str, measure: Measure, metric: Metric | None) -> np.ndarray:
@@ -125,6 +132,13 @@ class Compared:
             for row in range(len(asked))
         ]
         return np.stack([first == codes, precision], axis=1).astype(np.float64)
+
+    def _own(self, metric: Metric | None) -> np.ndarray:
+        """Who knows a catalogue and has a picture asks: is it among those that the artist enrolled with?"""
+        gallery, asked = np.flatnonzero(self.pictures.gallery), np.concatenate(self.pictures.enrolled_and_not())
+        codes = self.pictures.labels
+        prototypes = scoring.means(self._seen(gallery, metric), codes[gallery], self.pictures.artists)
+        return scoring.similarities(self._seen(asked, metric), prototypes)[np.arange(len(asked)), codes[asked]]
 
     def _familiar(self, part: str, metric: Metric | None) -> dict[str, np.ndarray]:
         pictures = self.pictures
