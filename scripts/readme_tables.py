@@ -290,6 +290,7 @@ TABLES = {
     "style_loss": functools.partial(_benchmark, "style_loss"),
     "fedstyle": fedstyle,
     "fedstyle_studies": fedstyle_studies,
+    "fedstyle_real": functools.partial(_of_paintings, "real"),
     "fedstyle_holdout": functools.partial(_of_paintings, "holdout"),
     "fedstyle_holdout_claims": functools.partial(_of_paintings, "holdout_claims"),
     "fedtransfer": fedtransfer,

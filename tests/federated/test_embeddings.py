@@ -46,6 +46,18 @@ def test_means_over_clients_are_over_images():
     assert filled.values.numpy() == pytest.approx(np.array([[2.5], [1], [9]])) and filled.there.numpy().all()
 
 
+def test_a_sum_over_clients_is_a_clients_own_style_where_nobody_else_has_its_class():
+    """An artist each: what a secure sum lets through tells every artist's style."""
+    own = [np.eye(3)[code][:, None] * [2.0 + code, -1.0] for code in range(3)]  # means (2, -1), (3, -1), (4, -1)
+    clients = [
+        ClassSums(tf.constant(5 * means, tf.float32), tf.constant(5 * np.eye(3)[code], tf.float32))
+        for code, means in enumerate(own)
+    ]
+    sent = [client.per_example(tf.constant(5.0)) for client in clients]
+    told = received_means([sum(parts) / 3 for parts in zip(*sent)])
+    np.testing.assert_allclose(told.values, sum(own), rtol=1e-6)
+
+
 def test_nothing_seen_is_nothing_sent():
     sums, counts = ClassSums(tf.zeros([2, 1]), tf.zeros([2])).per_example(tf.constant(0.0))
     assert not sums.numpy().any() and not counts.numpy().any()
