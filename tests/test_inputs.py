@@ -186,6 +186,18 @@ def test_held_images_come_in_the_same_batches_as_files(paths, tmp_path, shuffle)
         assert label == expected_label and image.dtype == np.float32 and np.array_equal(image, expected_image)
 
 
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_held_views_come_as_those_that_are_read(paths, tmp_path, shuffle):
+    options = {"batch": 2, "epochs": 3, "seed": 7, "shuffle": shuffle, "view": "darker"}
+    stored = {"training_view": "darker", "store_training": True, "views": {"darker": 3}}
+    doubled = [*paths, *paths[:2]]
+    held, files = (inputs_of(tmp_path, held_bytes=room, **stored) for room in (2**20, 0))
+    ours, theirs = rows(held, doubled, **options), rows(files, doubled, **options)
+    assert len(held._held) == 5 and not files._held and ours[1] == theirs[1] == [2, 2, 2, 1] * 3
+    for (label, features), (expected_label, expected) in zip(ours[0], theirs[0]):
+        assert label == expected_label and features.dtype == np.float32 and np.array_equal(features, expected)
+
+
 def test_images_are_held_only_if_there_is_room_for_all(paths, tmp_path):
     files = copied(paths, tmp_path)
     roomy, cramped = (inputs_of(tmp_path, TRAINED, held_bytes=room) for room in (5 * IMAGE, 5 * IMAGE - 1))

@@ -4,8 +4,8 @@ Images are seen in views: "plain", as they are, or augmented by one of the appli
 the view that the application trains on. Below a cut the network is the same function in every epoch: what it makes of
 an image is stored, and the rounds train what is above the cut. Of an augmented view a few drawings of each image are
 stored, and every epoch picks one; a training view of which none are stored is drawn anew in every epoch, and the whole
-network runs. Of plain images, if `held_bytes` allows, what the rounds see is read once and held in memory: for small
-networks reading files takes longer than training. Rows, order and values are the same.
+network runs. Of plain images and stored views, if `held_bytes` allows, what the rounds see is read once and held in
+memory: for small networks reading files takes longer than training. Rows, order and values are the same.
 """
 
 import functools
@@ -55,6 +55,12 @@ def engine_options(engine: Engine) -> dict[str, Any]:
     A worker reads files itself, and of images at sites nothing is here.
     """
     return {"held_bytes": held_bytes() if engine.name == "in-process" else 0, "whole": bool(engine.sites)}
+
+
+def _held_size(read: pipeline.Reader) -> int:
+    """Bytes of what is held of one file."""
+    views = read.views if isinstance(read, features.Reader) else 1
+    return math.prod(read.shape) * (4 if views == 1 else views * tf.float16.size)
 
 
 class Inputs:
@@ -194,6 +200,9 @@ class Inputs:
         if self.on_features:
             paths, augment = self._stored(paths, view, function), features.pick_view if views > 1 else None
             read = features.Reader(tuple(self.model.input_shape[1:]), views)
+        if views > 1 and self._hold(paths, read):
+            held = np.stack([self._held[path] for path in paths])
+            return pipeline.of_views(held, labels, features.view_number, **options)
         if augment is None and self._hold(paths, read):
             return pipeline.from_arrays(np.stack([self._held[path] for path in paths]), labels, **options)
         return pipeline.of_files(paths, labels, read, augment=augment, **options)
@@ -230,14 +239,15 @@ class Inputs:
     def _hold(self, paths: Sequence[str], read: pipeline.Reader) -> bool:
         """Whether all of these files' arrays are in memory; reads those that are not, and forgets others for room."""
         wanted = dict.fromkeys(paths)
-        most = self._held_bytes // (4 * math.prod(read.shape))
-        if not paths or len(wanted) > most:
+        each = _held_size(read)
+        if not paths or len(wanted) * each > self._held_bytes:
             return False
         missing = [path for path in wanted if path not in self._held]
-        if len(self._held) + len(missing) > most:
-            others = [path for path in self._held if path not in wanted]  # the oldest first
-            for path in others[: len(self._held) + len(missing) - most]:
-                del self._held[path]
+        over = sum(array.nbytes for array in self._held.values()) + len(missing) * each - self._held_bytes
+        for path in [path for path in self._held if path not in wanted]:  # the oldest first
+            if over <= 0:
+                break
+            over -= self._held.pop(path).nbytes
         if missing:
             arrays = pipeline.of_files(missing, np.arange(len(missing)), read, batch=64, shuffle=False)
             for values, numbers in at_once.of(arrays).as_numpy_iterator():

@@ -259,6 +259,33 @@ def test_gold_may_weigh_its_classes(pool, stored):
     assert largest_difference(moved[1], expected) < 1e-5 < 1e-4 < largest_difference(moved[0], expected)
 
 
+def test_a_logit_adjusted_step_of_gold(pool, stored):
+    """The gradient of the cross-entropy of shifted logits; every framework is told shares that it may know."""
+    flags = ["--augment", "none", "--lambda-u", "0", "--gold-epochs", "1", "--batch", "80", "--logit-adjust", "0.5"]
+    setup = Setup(pool, *flags)
+    gold = setup.federation("gold")
+    moved = setup.play(build_round(gold.task, gold.method), gold.clients).state.weights
+    features, labels = next(gold.clients[0].batches(1).training.batches.as_numpy_iterator())
+    model = setup.inputs.model
+    model.set_weights(setup.start)
+    counts = np.bincount(labels, minlength=3)
+    with tf.GradientTape() as tape:
+        logits = tf.math.log(model(features, training=True)) + 0.5 * np.log(counts / counts.sum()).astype(np.float32)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    expected = [w - 0.05 * g for w, g in zip(setup.start, tape.gradient(loss, model.trainable_variables))]
+    assert largest_difference(moved, expected) < 1e-5
+    for name in SPLITS:
+        table, federation = division.split(pool, SPLITS[name], 0), setup.federation(name)
+        if federation.server_data is not None:
+            assert np.array_equal(federation.server_data(1).counts, counts)
+        for client in federation.clients:
+            rows = table[(table.client == client.name) & (table.split == "train")]
+            own = pool.codes(rows[rows.labelled] if "labelled" in rows else rows)
+            known = np.bincount(own, minlength=3) if SPLITS[name] in ("csfl", "fssfl") else counts
+            assert np.array_equal(client.batches(1).counts, known)
+    assert stored.federation("gold").task.loss_by_counts is None
+
+
 def test_the_ceiling_is_plfl_plus_with_all_labels(stored):
     labels, plus = stored.federation("labels"), stored.federation("plfl+")
     assert (labels.rounds, len(labels.clients)) == (plus.rounds, len(plus.clients)) and labels.server_data is not None

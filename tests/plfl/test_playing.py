@@ -87,6 +87,12 @@ def test_mistakes_are_one_line(call, message):
     assert message in str(caught.value)
 
 
+def test_what_networks_see_is_built_anew_for_a_setting_of_theirs():
+    texts = ("keep=0.5", "augment=weak keep=0.5", "schedule=cosine", "views=3")
+    found = search.networks_of({text: search.settings_of(text) for text in texts})
+    assert found == {(): [texts[0], texts[2]], (("augment", "weak"),): [texts[1]], (("views", 3),): [texts[3]]}
+
+
 def test_shares_are_played_from_the_fewest_labels():
     assert shares.shares_of("0,0.5,0.02") == (0.02, 0.0, 0.5)
     assert search.settings_of("keep=0.5 soft_labels=yes") == {"keep": 0.5, "soft_labels": True}

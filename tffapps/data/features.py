@@ -68,8 +68,11 @@ class Reader:
 
 def pick_view(views: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """One of an image's stored views."""
-    number = tf.random.stateless_uniform([], seed, maxval=tf.shape(views)[0], dtype=tf.int32, alg="philox")
-    return tf.cast(views[number], tf.float32)
+    return tf.cast(views[view_number(tf.shape(views)[0], seed)], tf.float32)
+
+
+def view_number(views: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    return tf.random.stateless_uniform([], seed, maxval=views, dtype=tf.int32, alg="philox")
 
 
 def stored_features(

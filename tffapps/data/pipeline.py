@@ -116,6 +116,26 @@ def from_arrays(
     return _over_arrays(*kind, epochs > 1)(*arguments, tf.constant(epochs, tf.int64))
 
 
+def of_views(
+    values: np.ndarray,
+    labels: Sequence[int] | np.ndarray,
+    choose: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    *,
+    batch: int,
+    epochs: int = 1,
+    seed: int = 0,
+    shuffle: bool = True,
+) -> tf.data.Dataset:
+    """The same of several views of each row, (rows, views, …); `choose`, (views, seed) -> number, has the seed that
+    `augment` has in `of_files`."""
+    held = tf.constant(values)
+    build = _over_views(held.dtype, tuple(held.shape[1:]), choose, shuffle, epochs > 1)
+    seeds = (order.stream(seed, number) for number in (order.ORDER, order.AUGMENT))
+    return build(
+        held, _int_labels(labels, len(values)), *seeds, tf.constant(batch, tf.int64), tf.constant(epochs, tf.int64)
+    )  # fmt: skip
+
+
 def of_table(
     table: tf.data.Dataset, *, batch: int, epochs: int = 1, seed: int = 0, shuffle: bool = True
 ) -> tf.data.Dataset:
@@ -181,6 +201,30 @@ def _over_arrays(
             rows = tf.data.Dataset.from_tensor_slices(order.of_rows(values, order_seed, epoch, shuffle))
             # Batched before it is looked up: one step for each batch and not for each row.
             return rows.batch(batch).map(lambda rows: (tf.gather(values, rows), tf.gather(labels, rows)))
+
+        return _repeated(one_epoch, epochs, several)
+
+    return build
+
+
+@functools.cache
+def _over_views(
+    dtype: tf.DType, shape: tuple[int, ...], choose: Callable[..., tf.Tensor], shuffle: bool, several: bool
+) -> Callable[..., tf.data.Dataset]:
+    columns = [tf.TensorSpec((None, *shape), dtype), tf.TensorSpec((None,), tf.int32)]
+
+    @order.traced_once([*columns, order.SEED, order.SEED, order.NUMBER, order.NUMBER])
+    def build(values, labels, order_seed, augment_seed, batch, epochs):
+        def one_epoch(epoch):
+            epoch_seed = order.fold(augment_seed, epoch)
+            rows = tf.data.Dataset.from_tensor_slices(order.of_rows(labels, order_seed, epoch, shuffle))
+            chosen = rows.map(lambda row: tf.stack([row, _choice(row, epoch_seed)]))
+            return chosen.batch(batch).map(
+                lambda pairs: (tf.cast(tf.gather_nd(values, pairs), tf.float32), tf.gather(labels, pairs[:, 0]))
+            )
+
+        def _choice(row, epoch_seed):
+            return tf.cast(choose(tf.constant(shape[0]), order.fold(epoch_seed, row)), row.dtype)
 
         return _repeated(one_epoch, epochs, several)
 

@@ -58,8 +58,9 @@ class Anchored(Method):
 
         steps = self.scheduled(data.steps)
         return local.train(
-            task.model, data.batches, loss, self.client_optimizer(), self.gradients, steps, scaling=self.scaling(task)
-        )
+            task.model, data.batches, loss, self.client_optimizer(), self.gradients, steps,
+            scaling=self.scaling(task), average=self.average_weights,
+        )  # fmt: skip
 
     def weights_of(self, prior: tf.Tensor) -> tf.Tensor:
         """Of each class in the loss; their mean over the gold images is 1."""

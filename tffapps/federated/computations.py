@@ -15,6 +15,7 @@ from tffapps.federated.method import Method
 from tffapps.federated.portable import PortableFunction
 from tffapps.federated.record_noise import Seeded
 from tffapps.federated.task import Task, WeightsLayout, data_type
+from tffapps.federated.unequal import WithClassCounts
 
 
 class Specs(NamedTuple):
@@ -137,7 +138,8 @@ def server_step(task: Task, method: Method, specs: Specs) -> tff.Computation:
     def train(weights: Tensors, data: Any, memory: Tensors, sent: Tensors) -> tuple[Tensors, Tensors]:
         for variable, value in zip(variables, weights):
             variable.assign(value)
-        memory = method.server_step(task, data, memory, sent)
+        here, data = _with_own_loss(task, data) if isinstance(data, WithClassCounts) else (task, data)
+        memory = method.server_step(here, data, memory, sent)
         return [variable.read_value() for variable in variables], list(memory)
 
     portable = PortableFunction(task.model, train, (specs.weights, task.server_spec, specs.memory, specs.received()))

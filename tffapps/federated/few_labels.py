@@ -88,8 +88,10 @@ def train_on_labels(method: Method, task: Task, data: Any) -> None:
     from tffapps.federated import local
 
     steps, optimizer = method.scheduled(data.steps), method.client_optimizer()
-    scaling = method.scaling(task)
-    local.train(task.model, data.batches, task.loss, optimizer, method.gradients, steps, scaling=scaling)
+    local.train(
+        task.model, data.batches, task.loss, optimizer, method.gradients, steps,
+        scaling=method.scaling(task), average=method.average_weights,
+    )  # fmt: skip
 
 
 def reported(seen: tf.Tensor, trained: tf.Tensor) -> tuple[tf.Tensor, ...]:

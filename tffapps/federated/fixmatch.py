@@ -48,14 +48,17 @@ class FixMatch(Method):
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated import local
+        from tffapps.federated.averaged import Averaged
 
         model, loss = task.model, task.loss
         variables = model.trainable_variables
         optimizer, steps = self.client_optimizer(), self.scheduled(data.steps)
+        averaged = Averaged(model, self.average_weights)
 
         @tf.function
         def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, ...]:
             state = optimizer.start(variables)
+            averaged.start()
             examples, loss_sum, seen, confident, number = tf.unstack(tf.zeros([5]))
             for (images, labels), (weak, strong) in iter(batches):
                 pseudo, mask = self.pseudo_labels(model(weak, training=False))
@@ -68,12 +71,14 @@ class FixMatch(Method):
                     total = supervised + self.lambda_u * unsupervised
                 gradients = tape.gradient(total, variables)
                 state = optimizer.step(state, variables, gradients, local.cosine(number, steps))
+                averaged.step(number)
                 number += 1.0
                 size = tf.cast(count, tf.float32)
                 examples += size
                 loss_sum += size * total
                 seen += tf.cast(tf.shape(weak)[0], tf.float32)
                 confident += tf.reduce_sum(mask)
+            averaged.finish()
             return examples, tf.math.divide_no_nan(loss_sum, examples), seen, confident
 
         examples, mean, seen, confident = run(tf.data.Dataset.zip((data.labelled, data.unlabelled)))

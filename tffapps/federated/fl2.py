@@ -66,11 +66,12 @@ class FL2(FewLabels):
 
     def _train(self, task: Task, data: Any, labels: tf.Tensor, sure: tf.Tensor, high: tf.Tensor) -> ClientResult:
         from tffapps.federated import local
+        from tffapps.federated.averaged import Averaged
         from tffapps.federated.perturbed import beside
 
         model = task.model
         variables, others = model.trainable_variables, model.non_trainable_variables
-        optimizer = self.client_optimizer()
+        optimizer, averaged = self.client_optimizer(), Averaged(model, self.average_weights)
         share = tf.reduce_mean(tf.cast(sure, tf.float32))
         steps = self.scheduled(tf.cast(tf.math.ceil(share * tf.cast(data.steps, tf.float32)), tf.int32))
         chosen = data.unlabelled.unbatch().filter(lambda weak, strong, row: sure[row])
@@ -97,6 +98,7 @@ class FL2(FewLabels):
         @tf.function
         def run(batches: tf.data.Dataset) -> tuple[tf.Tensor, ...]:
             state = optimizer.start(variables)
+            averaged.start()
             examples, loss_sum, number = tf.unstack(tf.zeros([3]))
             for strong, rows in iter(batches):
                 own, mask = tf.gather(labels, rows), tf.cast(tf.gather(high, rows), tf.float32)
@@ -106,10 +108,12 @@ class FL2(FewLabels):
                     mean = tf.reduce_mean(task.loss(own, model(strong, training=True)))
                 gradients = [weight * (g + extra) for g, extra in zip(tape.gradient(mean, variables), more)]
                 state = optimizer.step(state, variables, gradients, local.cosine(number, steps))
+                averaged.step(number)
                 number += 1.0
                 count = tf.cast(tf.shape(rows)[0], tf.float32)
                 examples += count
                 loss_sum += count * mean
+            averaged.finish()
             return examples, tf.math.divide_no_nan(loss_sum, examples)
 
         examples, mean_loss = run(batches)

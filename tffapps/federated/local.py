@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tffapps.errors import UserError
 from tffapps.federated import record_noise
+from tffapps.federated.averaged import Averaged
 from tffapps.federated.optimizers import LocalOptimizer
 from tffapps.federated.over_batches import over_batches
 from tffapps.federated.scaling import LossScaling
@@ -86,16 +87,18 @@ def train(
     forward: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
     private: Private | None = None,
     scaling: LossScaling | None = None,
+    average: float = 0.0,
 ) -> ClientResult:
     """Trains `model` in place on every batch once; with `steps`, their number, the learning rate falls to zero.
 
     `forward`, (images, number of the step from 0) -> outputs, takes the place of the model's own forward pass. With
     `private`, gradients are clipped example by example and noised, and the loss is withheld: it is 0. `scaling` is for
-    a model that computes in float16: a step that overflows is as if its batch had not been there.
+    a model that computes in float16: a step that overflows is as if its batch had not been there. `average`: the model
+    ends as an average of its weights along the steps (`averaged`).
     """
     if private is not None and forward is not None:
         raise UserError("--record-dp: not with a method that has a forward pass of its own; choose another method")
-    scaling = scaling or LossScaling.none()
+    scaling, averaged = scaling or LossScaling.none(), Averaged(model, average)
     variables, others = model.trainable_variables, model.non_trainable_variables
     drawn = itertools.count()  # of a step's noises: a rule may ask for gradients more than once
     outputs_of = forward or (lambda images, _: model(images, training=True))
@@ -125,12 +128,15 @@ def train(
             mean, gradients = rule(loss_and_gradients, variables, start)
             step = functools.partial(optimizer.step, state, variables, gradients, cosine(number, steps))
             state, scale, taken = scaling.step(step, state, gradients, scale, undo)
+            averaged.step(number)
             count = taken * tf.cast(tf.shape(labels)[0], tf.float32)
             loss_sum += tf.math.multiply_no_nan(mean, count)
             return _Progress(state, scale, examples + count, loss_sum, number + taken)
 
+        averaged.start()
         first = _Progress(optimizer.start(variables), scaling.start(), *(tf.constant(0.0) for _ in range(3)))
         done = over_batches(one_step, batches, first)
+        averaged.finish()
         mean = tf.math.divide_no_nan(done.loss_sum, done.examples)
         return done.examples, mean, done.number, scaling.overflowed(done.scale)
 

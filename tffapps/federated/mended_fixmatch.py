@@ -56,16 +56,19 @@ class MendedFixMatch(FewLabels, FixMatch):
 
     def work(self, task: Task, data: Any, site: ClientContext) -> ClientResult:
         from tffapps.federated import local
+        from tffapps.federated.averaged import Averaged
 
         model, loss, classes = task.model, task.loss, task.model.output_shape[-1]
         variables = model.trainable_variables
         optimizer, steps = self.client_optimizer(), self.scheduled(data.steps)
+        averaged = Averaged(model, self.average_weights)
         first = self._first_predictions(task, data)
         known = tuple(self.first_status(first))
 
         @tf.function
         def run(batches: tf.data.Dataset, mean: tf.Tensor, known: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
             state = optimizer.start(variables)
+            averaged.start()
             teacher = self._teacher(model)
             examples, loss_sum, seen, number = tf.unstack(tf.zeros([4]))
             trained = tf.zeros([classes])
@@ -89,6 +92,7 @@ class MendedFixMatch(FewLabels, FixMatch):
                 gradients = tape.gradient(total, variables)
                 state = optimizer.step(state, variables, gradients, local.cosine(number, steps))
                 teacher = self._next_teacher(model, teacher)
+                averaged.step(number)
                 number += 1.0
                 known_count, unknown_count = (tf.cast(tf.shape(each)[0], tf.float32) for each in (labels, rows))
                 examples += known_count
@@ -98,6 +102,7 @@ class MendedFixMatch(FewLabels, FixMatch):
                 used = mask * tf.cast(weight > 0, tf.float32)
                 trained += tf.reduce_sum(used[:, tf.newaxis] * tf.one_hot(pseudo, classes), axis=0)
             mean_loss = tf.math.divide_no_nan(loss_sum, tf.where(examples > 0, examples, seen))
+            averaged.finish()
             return examples, mean_loss, seen, trained
 
         batches = tf.data.Dataset.zip((data.labelled, data.unlabelled))

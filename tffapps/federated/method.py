@@ -52,6 +52,10 @@ class Method:
     server_examples: float = setting(0.0, "weight of the server's own model in the average", least=0, flag=False)
     schedule: str = setting("constant", "learning rate along a local training", choices=SCHEDULES, flag=False)
     average_from: int = setting(0, "the result is the mean of the models from this round on", least=0, flag=False)
+    average_weights: float = setting(
+        0.0, "what a training's averaged weights keep at a step; 0: the last weights", least=0, below=1, flag=False,
+        in_key=CHANGED,
+    )  # fmt: skip
     record_dp: float = setting(
         0.0, "DP of single images at every client: noise multiplier of DP-SGD; 0: none", least=0, in_key=CHANGED
     )
@@ -93,7 +97,7 @@ class Method:
         private = local.Private(self.record_dp, self.record_clip, task.noise_seed) if self.record_dp else None
         return local.train(
             task.model, batches, loss, optimizer, rule, self.scheduled(steps), forward=forward, private=private,
-            scaling=self.scaling(task),
+            scaling=self.scaling(task), average=self.average_weights,
         )  # fmt: skip
 
     def scaling(self, task: Task) -> LossScaling:

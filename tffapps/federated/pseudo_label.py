@@ -76,7 +76,7 @@ class PseudoLabel(Method):
         loss = self.loss(task, probabilities, data.prior)
         done = local.train(
             model, batches, loss, self.client_optimizer(), self.gradients, self.scheduled(self._steps(trained, data)),
-            scaling=self.scaling(task),
+            scaling=self.scaling(task), average=self.average_weights,
         )  # fmt: skip
 
         predicted = tf.argmax(predict(model, data.testing, count), axis=-1, output_type=tf.int32)

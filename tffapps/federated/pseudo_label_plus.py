@@ -104,7 +104,9 @@ class PseudoLabelPlus(Anchored, PseudoLabel):
         def loss(rows: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
             given = tf.gather(labels, rows)
             if self.soft_labels:
-                each = tf.keras.losses.categorical_crossentropy(tf.gather(probabilities, rows), outputs)
+                shares = tf.unstack(tf.gather(probabilities, rows), axis=-1)
+                alike = [task.loss(tf.fill(tf.shape(rows), code), outputs) for code in range(len(shares))]
+                each = tf.add_n([share * value for share, value in zip(shares, alike)])
             else:
                 each = task.loss(given, outputs)
             return tf.gather(weights, given) * each

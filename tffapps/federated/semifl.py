@@ -74,7 +74,11 @@ class SemiFL(FewLabels):
         # The steps of a schedule: as many as the fix set has in the round's epochs.
         steps = self.scheduled(_steps(data, count))
         optimizer, rule = self.client_optimizer(), self.gradients
-        done = counted(local.train(task.model, batches, loss, optimizer, rule, steps, forward=forward))
+        done = counted(
+            local.train(
+                task.model, batches, loss, optimizer, rule, steps, forward=forward, average=self.average_weights
+            )
+        )
         seen = tf.cast(tf.reduce_sum(tf.cast(highest > 0, tf.int32)), tf.float32)
         return done._replace(extras=reported(seen, per_class(labels, fixed, probabilities)))
 

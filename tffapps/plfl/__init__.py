@@ -98,6 +98,14 @@ class PlflNetwork:
     )
     batch: int = setting(32, "images a batch (thesis)", least=1)
     schedule: str = setting("cosine", "the learning rate along a local training", choices=SCHEDULES)
+    logit_adjust: float = setting(
+        0.0, "every loss: logits + this · log of the class's share (Menon et al. 2021: 1), where a rare class counts",
+        least=0, in_key=CHANGED,
+    )  # fmt: skip
+    average_weights: float = setting(
+        0.0, "every training ends with an average of its weights that keeps this at a step (ours); 0: with the last",
+        least=0, below=1, in_key=CHANGED,
+    )  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,9 +38,11 @@ from tffapps.plfl import (
     FssflSettings,
     GoldSettings,
     LocalSettings,
+    PlflNetwork,
     PlflSettings,
     PlusSettings,
     TargetSettings,
+    adjusted,
 )
 from tffapps.plfl.parts import SERVER_POSITION, Images, Parts, Passes
 from tffapps.two_views import VIEWS, Share, smoothed, two_views
@@ -84,6 +86,7 @@ class Frameworks(Parts):
             "plfl+": Task(inputs.model, unlabelled, cross_entropy, gold),
             "fssfl": Task(inputs.model, DataAndTest.spec(partly, batches), cross_entropy),
         }
+        self._adjusted = dict[tuple[int, float], Task]()  # by the id of the task that it was, and the power
 
     def under(self, flags: Flags) -> "Frameworks":
         """The same with other flags, and the same tasks."""
@@ -102,10 +105,25 @@ class Frameworks(Parts):
 
     def of(self, name: str, table: pd.DataFrame, seed: int) -> Federation:
         """A framework over a table that `division.split` (and perhaps the poisoner) made."""
+        images, power = Images(table, seed), self._flags[PlflNetwork].logit_adjust
+        plain = self._plain(name, images)
+        if not power:
+            return plain
+        key, data = (id(plain.task), power), plain.server_data
+        if key not in self._adjusted:
+            self._adjusted[key] = adjusted.task(plain.task, power)
+        return dataclasses.replace(
+            plain, task=self._adjusted[key],
+            clients=[adjusted.client(client, self._known(images, client.name)) for client in plain.clients],
+            server_data=data and adjusted.told(data, self._known(images, oai.SERVER)),
+        )  # fmt: skip
+
+    def _plain(self, name: str, images: Images) -> Federation:
+        """With losses that do not go by how many images of each class there are."""
         if name in _MENDED:
-            return self._mended(name, Images(table, seed))
+            return self._mended(name, images)
         if name in ALTERNATE:
-            return self._alternate(name, Images(table, seed))
+            return self._alternate(name, images)
         make = {
             "gold": self._gold,
             "csfl": self._csfl,
@@ -117,7 +135,7 @@ class Frameworks(Parts):
             "central": self._central,
             SUPERVISED_PART: self._supervised_part,
         }[name]
-        return make(Images(table, seed))
+        return make(images)
 
     def _gold(self, images: Images) -> Federation:
         settings, prior = self._flags[GoldSettings], self._prior(images)

@@ -29,7 +29,9 @@ def network_of(name: str, flags: Flags) -> Network:
     )
 
 
-def inputs_of(network: Network, flags: Flags, classes: int, formats: tuple[str, ...], whole: bool = False) -> Inputs:
+def inputs_of(
+    network: Network, flags: Flags, classes: int, formats: tuple[str, ...], whole: bool = False, held_bytes: int = 0
+) -> Inputs:
     """`whole`: images only, never features, which could be stored of images that are here alone."""
     trained, stored, views = flags[PlflNetwork].augment, flags[PlflNetwork].stored_views, flags[FssflSettings].views
     return Inputs(
@@ -47,4 +49,5 @@ def inputs_of(network: Network, flags: Flags, classes: int, formats: tuple[str, 
             **({trained: stored} if stored else {}),
         },
         whole=whole,
+        held_bytes=held_bytes,
     )

@@ -123,6 +123,14 @@ class Parts:
         counts = np.bincount(self._pool.codes(images.rows(oai.SERVER)), minlength=len(self._pool.classes))
         return (counts / counts.sum()).astype(np.float32)
 
+    def _known(self, images: Images, client: str) -> np.ndarray:
+        """How many images of each class are known to have it: the server's, or a client's own where it has labels."""
+        rows = images.rows(oai.SERVER)
+        if rows.empty or "labelled" in rows:
+            rows = images.rows(client)
+            rows = rows[rows.labelled] if "labelled" in rows else rows
+        return np.bincount(self._pool.codes(rows), minlength=len(self._pool.classes)).astype(np.float32)
+
     def _clients(self, images: Images, data: Callable[[str, int], Any], epochs: int | None) -> list[Client]:
         """`data` is a client's in a round, made of its name and the seed of its random numbers there.
 

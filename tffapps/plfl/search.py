@@ -13,6 +13,7 @@ from typing import Any
 from preprocessing.parser import Parser
 from tffapps import UserError, cli
 from tffapps.settings import Flags
+from tffapps.settings import settings_of as settings_in
 
 NAME = "plfl search"
 FILE = "search.csv"
@@ -32,6 +33,18 @@ def settings_of(text: str) -> dict[str, Any]:
     from tffapps.plfl import APP
 
     return {name: grids.value_of(name, written, APP, "--try") for name, written in map(_parts, text.split())}
+
+
+def networks_of(tried: dict[str, dict[str, Any]]) -> dict[tuple[tuple[str, Any], ...], list[str]]:
+    """What is tried by the settings of networks and of what they see, for which all that is built is built anew."""
+    from tffapps.plfl import PlflNetwork
+
+    theirs = {each.name for each in settings_in(PlflNetwork)} - {"schedule", "logit_adjust", "average_weights"}
+    theirs |= {"views", "plus_views"}
+    found = dict[tuple[tuple[str, Any], ...], list[str]]()
+    for text, values in tried.items():
+        found.setdefault(tuple((name, values[name]) for name in sorted(theirs & set(values))), []).append(text)
+    return found
 
 
 def _parts(part: str) -> tuple[str, str]:
@@ -58,12 +71,14 @@ def _play(flags: Flags, tried: dict[str, dict[str, Any]]) -> None:
     from tffapps.evaluation.metrics import NAMED
     from tffapps.plfl import APP, playing, tables
 
-    entries = list[evidence.Entry]()
-    with playing.opened(flags) as played:
-        for text, values in tried.items():
-            for record in played.records(flags.replaced(**values), tuning=True):
-                entries.append(record.entry(framework=record["method"], settings=text))
-        what_ran = played.what_ran()
+    by_settings = dict[str, list[evidence.Entry]]()
+    for network, texts in networks_of(tried).items():
+        with playing.opened(flags.replaced(**dict(network))) as played:
+            for text in texts:
+                records = played.records(flags.replaced(**tried[text]), tuning=True)
+                by_settings[text] = [record.entry(framework=record["method"], settings=text) for record in records]
+            what_ran = played.what_ran()
+    entries = [entry for text in tried for entry in by_settings[text]]
     metrics = {**{name: NAMED[name] for name in METRICS}, "quadratic_kappa": tables.KAPPA}
     scores = evidence.table(entries, ["settings", "framework", "model"], metrics)
     shown = [name for name in scores.columns if not str(name).endswith("_std")]  # of one split and seed

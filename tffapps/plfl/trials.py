@@ -23,6 +23,7 @@ from tffapps import (
     Study,
     TestImages,
     Trial,
+    engine_options,
     key_of,
     name_of,
     open_engine,
@@ -106,7 +107,8 @@ class Trials:
         # What the poisoner ruins becomes PNG.
         formats = tuple(name for name in images.FORMATS if name in pool.formats or (name == "png" and self._poison))
         network = network_of(model, self._flags)
-        self.inputs = inputs_of(network, self._flags, len(pool.classes), formats, placement.whole)
+        held = engine_options(study.engine)["held_bytes"]
+        self.inputs = inputs_of(network, self._flags, len(pool.classes), formats, placement.whole, held)
         self._frameworks = Frameworks(self.inputs, pool, self._flags)
 
     def under(self, flags: Flags) -> "Trials":
