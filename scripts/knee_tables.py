@@ -41,3 +41,17 @@ def label_shares(folder: pathlib.Path, mean: Mean) -> Cells:
         for name in dict.fromkeys(table.framework)
     ]
     return ["macro F1", *(f"{share:.0%} labelled" for share in shares)], rows
+
+
+def search(folder: pathlib.Path, mean: Mean) -> Cells:
+    """What was tried on validation people, in its order."""
+    table = pd.read_csv(folder / "search.csv")
+    columns = ["settings", "framework", "accuracy", "macro F1", "quadratic κ", "folds"]
+    rows = [
+        [
+            row.settings, ROWS.get(row.framework, row.framework), f"{row.accuracy:.3f}", f"{row.macro_f1:.3f}",
+            f"{row.quadratic_kappa:.3f}", str(row.splits),
+        ]
+        for row in table.itertuples()
+    ]  # fmt: skip
+    return columns, rows

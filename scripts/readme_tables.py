@@ -107,6 +107,10 @@ def label_shares() -> str:
     return _of_knees("label_shares")
 
 
+def plfl_search() -> str:
+    return _of_knees("search")
+
+
 def _of_knees(name: str) -> str:
     from scripts import knee_tables
 
@@ -281,6 +285,7 @@ TABLES = {
     "plfl": plfl,
     "plfl_real": plfl_real,
     "label_shares": label_shares,
+    "plfl_search": plfl_search,
     "poisoning": poisoning,
     **{name: functools.partial(_of_stains, name) for name in STAIN_TABLES},
     "stains": functools.partial(_benchmark, "stains"),
