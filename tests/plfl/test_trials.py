@@ -36,7 +36,7 @@ GOLD = [np.ones(2)]
 class Study:
     """Plays nothing: every run ends with the weights GOLD."""
 
-    engine = types.SimpleNamespace(sites={})
+    engine = types.SimpleNamespace(name="in-process", sites={})
 
     def __init__(self, flags):
         self.flags, self.played = flags, []

@@ -59,7 +59,7 @@ class Federation:
     task: Task
     clients: list[Client]
     settings: tuple[Any, ...]  # that it depends on, beside those that all frameworks do
-    server_data: Callable[[int], GoldData] | None = None
+    server_data: Callable[[int], Any] | None = None
 
 
 class Frameworks(Parts):
