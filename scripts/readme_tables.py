@@ -151,6 +151,12 @@ def _fnst(folder: pathlib.Path) -> str:
     return _markdown(["method", "rare images", "accuracy", "macro F1", "AUC"], rows)
 
 
+def _styles(name: str) -> str:
+    from scripts import style_tables
+
+    return _markdown(*getattr(style_tables, name)(ROOT / "results" / "real" / "fnst"))
+
+
 def gram_attack() -> str:
     columns = ["data, VGG-19", "attacker has", "looks for", "right first", "chance", "in first five", "chance", "SSIM"]
     rows = []
@@ -290,6 +296,9 @@ TABLES = {
     **{name: functools.partial(_of_stains, name) for name in STAIN_TABLES},
     "stains": functools.partial(_benchmark, "stains"),
     "fnst": fnst,
+    "fnst_real": functools.partial(_styles, "comparison"),
+    "fnst_rivals": functools.partial(_styles, "rivals"),
+    "fnst_realism": functools.partial(_styles, "realism"),
     "gram_attack": gram_attack,
     "style": functools.partial(_benchmark, "style"),
     "style_loss": functools.partial(_benchmark, "style_loss"),

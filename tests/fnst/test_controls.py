@@ -9,6 +9,7 @@ from tests.evaluation import made
 from tests.fnst.conftest import styler_of
 from tffapps import cli
 from tffapps.errors import UserError
+from tffapps.evaluation import evidence
 from tffapps.fnst import APP, Augmentation, choices, comparison, parts
 from tffapps.fnst import copies as module
 from tffapps.fnst.copies import copies, jittered, turned
@@ -128,10 +129,11 @@ def test_each_row_stands_beside_fedavg_and_styles_beside_the_best_control(rows):
     assert table.loc["turned", "was"] == "" and np.isnan(table.loc["fedavg", "gain"])
     assert table.loc["focal", "gain"] == pytest.approx(table.loc["focal", "macro_f1"] - table.loc["fedavg", "macro_f1"])
     assert table.loc["adain", "val_macro_f1"] == 0.7 and (table.loc["adain", "splits"] == 1).all()
-    found = comparison.rivals(rows)
+    entries = [row.entry for row in rows]
+    found = evidence.claims(entries, comparison.rivals(entries))
     assert set(zip(found.method, found.baseline)) == {
-        ("best-control", "fedavg"), ("adain", "best-control"), ("adain+turned", "best-control"),
-        ("adain+best-control", "best-control"), ("fnst-plus", "best-control"),
+        ("best-control S2C5", "fedavg"), ("adain S2C5", "best-control"), ("adain+turned S2C5", "best-control"),
+        ("adain+best-control S2C5", "best-control"), ("fnst-plus S2C5", "best-control"),
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from tffapps.fnst import AttackSettings, realism
 from tffapps.fnst.data import images_of
 from tffapps.fnst.lab import DEFENCES, lab, scores
 from tffapps.fnst.realism import Judge, structure
-from tffapps.fnst.released import averaged, noised, protected
+from tffapps.fnst.released import averaged, noised, projected, protected
 
 
 def test_means_are_of_images_that_follow_each_other():
@@ -31,6 +31,7 @@ def test_noise_leaves_what_receivers_take(styler, federation, away):
     assert len(gram_files.load(away / "noised.npz", 4, styler.sha256)) == 2
     matrix = np.tile(np.eye(40, dtype=np.float32), (1, 1, 1))
     noise = noised([matrix], 0.01, np.random.default_rng(0))[0] - matrix
+    assert np.linalg.eigvalsh(projected(-matrix + noise)).min() > -1e-4
     assert noise.std() == pytest.approx(0.01 * np.sqrt(1 / 40), rel=0.1) and np.allclose(noise[0], noise[0].T)
     same = protected(grams, 1, 0.0, style_moments.LEVEL, np.random.default_rng(0))
     assert all(np.array_equal(*pair) for pair in zip(same.matrices, grams.matrices))
@@ -64,7 +65,7 @@ def test_suspects_at_hand_from_size_to_size_and_defence_to_defence(styler, feder
     assert len(table) == 2 * len(DEFENCES) * 3 and set(table["size"]) == {32, 48} and set(table.images) == {10}
     files = table[table.suspects == "the very files"].set_index(["size", "defence"])
     assert (files.xs("none", level="defence")["first"] == 1).all()
-    assert files.loc[(32, "noise 10"), "first"] < 1 and (files.first_low <= files["first"]).all()
+    assert files.loc[(32, "noise 50"), "first"] < 1 and (files.first_low <= files["first"]).all()
     entries = sum(width * (width + 1) / 2 for width in (4, 8, 16, 32, 32))
     assert files.loc[(32, "none"), "entries_a_pixel"] == pytest.approx(entries / 32 / 32 / 3)
     assert files.loc[(32, "first two layers"), "entries_a_pixel"] == pytest.approx((10 + 36) / 32 / 32 / 3)

@@ -116,7 +116,11 @@ def gram_distances(first: list[np.ndarray], second: list[np.ndarray]) -> np.ndar
     """Summed over layers, each relative to its size."""
     total = np.zeros((len(first[0]), len(second[0])))
     for a, b in zip(first, second):
-        total += cdist(_flat(a), _flat(b)) ** 2 / np.square(b, dtype=np.float64).mean()
+        ours, theirs = _flat(a), _flat(b)
+        squares = (theirs**2).sum(axis=1)
+        # Not `cdist`, which takes seconds for matrices of 512 channels.
+        apart = (ours**2).sum(axis=1)[:, None] + squares - 2 * ours @ theirs.T
+        total += np.maximum(apart, 0) / (squares.mean() / theirs.shape[1])
     return total
 
 

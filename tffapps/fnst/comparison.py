@@ -1,4 +1,4 @@
-"""One table of all that ran in a federation, each row beside the federation as it is: `comparison.csv`, `rivals.csv`.
+"""One table of all that ran in a federation, each row beside FedAvg as it is (`comparison.csv`), and claims about it.
 
 A row that was chosen on validation images (`choices`) says which methods it was. p-values of a table are corrected for
 all its rows together.
@@ -79,20 +79,23 @@ def table(rows: Sequence[Row]) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def rivals(rows: Sequence[Row]) -> pd.DataFrame:
+def rivals(entries: Sequence[Entry]) -> list[Claim]:
     """What gives images a style beside the best control, and the best control beside FedAvg."""
-    entries, settings = [row.entry for row in rows], dict[tuple, None]()
-    for entry in entries:
-        if entry.labels["augmentation"]:
-            settings[tuple(entry.labels[key] for key in _KEYS)] = None
-    claims = []
+    settings = dict.fromkeys(tuple(entry.labels[key] for key in _KEYS) for entry in entries)
+    found = []
     for method, rare, augmentation in settings:
+        if not augmentation:
+            continue
         if method == BEST:
-            claims.append(_claim(method, rare, augmentation, FEDAVG, ""))
+            found.append(_rival(method, rare, augmentation, FEDAVG, ""))
         elif method == parts.PLUS or BEST in method or parts.styles_needed([method]):
-            claims.append(_claim(method, rare, augmentation, BEST, augmentation))
-    found = evidence.claims(entries, claims)
-    return found.assign(claim=[" ".join(claim.split("|")) for claim in found.claim]) if len(found) else found
+            found.append(_rival(method, rare, augmentation, BEST, augmentation))
+    return found
+
+
+def _rival(method: str, rare: float | None, augmentation: str, baseline: str, of: str) -> Claim:
+    claim = _claim(method, rare, augmentation, baseline, of)
+    return dataclasses.replace(claim, method=(f"{method} {augmentation}", claim.method[1]), title="macro F1")
 
 
 def _claim(method: str, rare: float | None, augmentation: str, baseline: str, of: str) -> Claim:

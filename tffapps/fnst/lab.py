@@ -6,7 +6,8 @@ release was made of. An interval is Wilson's over releases; "at chance" is said 
 
     entries a pixel    different entries of all Gram matrices, over the image's pixel values: above 1 there are more
                        equations than unknowns
-    defences           fewer layers (the two first, the last two), means of several images, noise (`released`)
+    defences           fewer layers (the two first, the last two), means of several images, noise (`released`; the
+                       attacker has what it is before it is made a possible Gram matrix)
     suspects           the very files, JPEGs of poor quality, turned by 90 degrees
 """
 
@@ -49,10 +50,9 @@ DEFENCES = (
     Defence("last two layers", layers=(3, 4)),
     Defence("mean of 2 images", of=2),
     Defence("mean of 5 images", of=5),
-    Defence("noise 0.1", noise=0.1),
     Defence("noise 0.5", noise=0.5),
-    Defence("noise 2", noise=2.0),
-    Defence("noise 10", noise=10.0),
+    Defence("noise 5", noise=5.0),
+    Defence("noise 50", noise=50.0),
 )
 
 

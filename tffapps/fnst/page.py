@@ -28,9 +28,6 @@ PAGE = Section(
             flag="--methods",
         ),
         Table(
-            "rivals.csv", "Styles beside the best control, chosen on validation images", kind=SCORES, flag="--methods"
-        ),
-        Table(
             "realism.csv",
             "Do styled images look real?",
             "By real images that nothing was made of: how many a classifier calls by their label, distances to the "

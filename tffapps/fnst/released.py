@@ -27,16 +27,21 @@ def averaged(arrays: Sequence[np.ndarray], of: int) -> list[np.ndarray]:
 
 
 def noised(matrices: Sequence[np.ndarray], share: float, generator: np.random.Generator) -> list[np.ndarray]:
-    """Of Gram matrices (n, c, c) each: symmetric noise on every entry, then no negative eigenvalue."""
+    """Of Gram matrices (n, c, c) each: symmetric noise on every entry."""
     result = []
     for matrix in matrices:
         size = np.sqrt(np.square(matrix, dtype=np.float64).mean(axis=(1, 2), keepdims=True))
         noise = np.triu(generator.standard_normal(matrix.shape) * share * size)
         noise += np.triu(noise, 1).transpose(0, 2, 1)
-        values, vectors = np.linalg.eigh(matrix + noise)
-        root = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
-        result.append((root @ root.transpose(0, 2, 1)).astype(np.float32))
+        result.append((matrix + noise).astype(np.float32))
     return result
+
+
+def projected(matrix: np.ndarray) -> np.ndarray:
+    """The nearest matrices (n, c, c) that can be F Fᵀ: without negative eigenvalues."""
+    values, vectors = np.linalg.eigh(matrix.astype(np.float64))
+    root = vectors * np.sqrt(np.maximum(values, 0))[:, None, :]
+    return (root @ root.transpose(0, 2, 1)).astype(np.float32)
 
 
 def possible(means: np.ndarray, matrices: np.ndarray, places: int) -> np.ndarray:
@@ -51,7 +56,7 @@ def protected(grams: Grams, of: int, share: float, level: int, generator: np.ran
     if of > 1:
         matrices, means = averaged(matrices, of), None if means is None else averaged([means], of)[0]
     if share > 0:
-        matrices = noised(matrices, share, generator)
+        matrices = [projected(matrix) for matrix in noised(matrices, share, generator)]
         if means is not None:
             size = np.sqrt(np.square(means).mean(axis=1, keepdims=True))
             noise = generator.standard_normal(means.shape) * share * size

@@ -51,11 +51,11 @@ def write_all(folder: pathlib.Path, findings: Findings) -> None:
     attack = findings.attacked.table if findings.attacked else pd.DataFrame()
     rows = comparison.rows_of(findings.records, entries, findings.methods)
     others = any(row.entry.labels["method"] not in PLAYED for row in rows)
+    compared = [row.entry for row in rows] if others else entries
     for name, table, what_ran in (
         ("data", chaoyang.distribution(used, pool.classes), data_only),
-        ("claims", evidence.claims(entries, CLAIMS), everything),
+        ("claims", evidence.claims(compared, [*CLAIMS, *comparison.rivals(compared)]), everything),
         ("comparison", comparison.table(rows) if others else pd.DataFrame(), everything),
-        ("rivals", comparison.rivals(rows) if others else pd.DataFrame(), everything),
         ("table1_centralised", table1(scores, own), everything),
         ("table2_single_and_federated", table2(scores, own), everything),
         ("table3_fnst", table3(scores, own), everything),

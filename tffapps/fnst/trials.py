@@ -106,7 +106,8 @@ def run(flags: Flags) -> None:
     what_ran = {
         "chosen": {**CHOSEN, OF_PAPER: "highest test AUC, as the paper does: it flatters"}[common.select],
         "data": pool.name, "profile": flags.profile, "weights": trials.inputs.weights,
-        "model": flags[FnstSettings].model, "vgg": styler.described() if styler else "",
+        "model": flags[FnstSettings].model,
+        "vgg": next((each.described() for each in (styler, *stylers.values()) if each), ""),
         **flags[Retraining].described(),
     }  # fmt: skip
     attacked = attack(styler, first, flags[AttackSettings]) if styler and attacks else None
