@@ -95,7 +95,9 @@ def rivals(entries: Sequence[Entry]) -> list[Claim]:
 
 def _rival(method: str, rare: float | None, augmentation: str, baseline: str, of: str) -> Claim:
     claim = _claim(method, rare, augmentation, baseline, of)
-    return dataclasses.replace(claim, method=(f"{method} {augmentation}", claim.method[1]), title="macro F1")
+    control = baseline == BEST and (method in (parts.FNST, "adain") or BEST in method)
+    named = (f"{method} {augmentation}", claim.method[1])
+    return dataclasses.replace(claim, method=named, title="macro F1", control=control)
 
 
 def _claim(method: str, rare: float | None, augmentation: str, baseline: str, of: str) -> Claim:
