@@ -299,6 +299,7 @@ TABLES = {
     "fnst_real": functools.partial(_styles, "comparison"),
     "fnst_rivals": functools.partial(_styles, "rivals"),
     "fnst_realism": functools.partial(_styles, "realism"),
+    "style_ways": functools.partial(_styles, "ways"),
     "gram_lab": functools.partial(_styles, "lab"),
     "gram_attack": gram_attack,
     "style": functools.partial(_benchmark, "style"),

@@ -76,6 +76,15 @@ def lab(folder: pathlib.Path) -> Cells:
     return columns, rows
 
 
+def ways(folder: pathlib.Path) -> Cells:
+    table = pd.read_csv(folder.parents[1] / "benchmarks" / "style_ways.csv")
+    rows = [
+        [row.contender, str(row.images), str(row.steps or ""), f"{row.images_per_second:.3g}", f"{row.of_adam:.3g}"]
+        for row in table.itertuples()
+    ]
+    return ["", "images", "steps", "images/s", "of Adam"], rows
+
+
 def _hits(row: pd.Series) -> str:
     return f"{row['first']:.0%} [{row.first_low:.0%}, {row.first_high:.0%}]" + (
         " (chance)" if row.at_chance == "yes" else ""

@@ -45,6 +45,7 @@ def test_every_flag_named_is_one():
     elsewhere |= {"--slides", "--positive", "--unsure-below", "--uncalibrated", "--explain", "--to", "--check"}
     elsewhere |= {"--clients-by-folder", "--subjects", "--validate"}  # of benchmarks/first_run.py
     elsewhere |= {"--no-install", "--passes", "--cuts", "--pictures", "--timeout", "--skip"}  # of other benchmarks
+    elsewhere |= {"--few"}  # of style_ways.py
     elsewhere |= {"--shares", "--try"}  # of plfl's commands that play several settings
     elsewhere |= {"--stains", "--tumour", "--per-image", "--test-share", "--brightness", "--density"}
     elsewhere |= {"--seed"}  # of restain, as the line above
