@@ -110,20 +110,23 @@ class _Sent:
         from models import gaussian_mixture
         from tffapps.fedsda import stain_release
 
-        self._release, self._count = stain_release, len(matrices)
-        epsilon = float(name.rpartition(" ")[2]) if "epsilon" in name else math.inf
-        noise = stain_release.multiplier(epsilon, DELTA) if epsilon < math.inf else 0.0
-        self._sums = stain_release.released(matrices, noise, generator)
-        self._mixture = stain_release.gaussian_of(self._sums, self._count)
-        if name == "mixture":
-            fitted = gaussian_mixture.fit(tf.constant(stain_release.places(matrices)), 3)
-            self._mixture = gaussian_mixture.Mixture(*(np.asarray(part) for part in fitted))
+        self._release, self._places = stain_release, stain_release.places
+        self._noised = "epsilon" in name
+        places = self._places(matrices)
+        if self._noised:
+            noise = stain_release.multiplier(float(name.rpartition(" ")[2]), DELTA)
+            self._sums = stain_release.released(matrices, noise, generator)
+            self._mixture = stain_release.gaussian_of(self._sums, len(matrices))
+            return
+        self._sums = places.sum(axis=0)
+        fitted = gaussian_mixture.fit(tf.constant(places), 3 if name == "mixture" else 1)
+        self._mixture = gaussian_mixture.Mixture(*(np.asarray(part) for part in fitted))
 
     def likelihood(self, matrices: Any) -> Any:
         import numpy as np
         from scipy.stats import multivariate_normal
 
-        places = self._release.places(matrices)
+        places = self._places(matrices)
         total = np.zeros(len(places))
         for weight, mean, covariance in zip(*self._mixture):
             if weight > 0:
@@ -134,7 +137,7 @@ class _Sent:
         """The score that is best for a mean: the patch's way from the usual mean, along the sent mean's."""
         import numpy as np
 
-        places, known = self._release.places(matrices), self._release.places(usual)
+        places, known = self._places(matrices), self._places(usual)
         weights, means = self._mixture.weights, self._mixture.means
         sent = (weights[:, None] * means).sum(axis=0) / weights.sum()
         inverse = np.linalg.inv(np.cov(known.T) + _JITTER * np.eye(known.shape[1]))
@@ -144,8 +147,11 @@ class _Sent:
         """Degrees between the last patch's stains and what the sums leave of it."""
         import numpy as np
 
-        others = self._release.released(matrices[:-1], 0.0, np.random.default_rng(0))
-        rest = (self._sums - others)[: self._release.PLACES] / math.sqrt(0.5) * self._release.RADIUS
+        if self._noised:
+            others = self._release.released(matrices[:-1], 0.0, np.random.default_rng(0))
+            rest = (self._sums - others)[: self._release.PLACES] / math.sqrt(0.5) * self._release.RADIUS
+        else:
+            rest = self._sums - self._places(matrices[:-1]).sum(axis=0)
         found = self._release.directions(np.clip(rest, -10, 10)[None])[0]
         cosines = (found * matrices[-1]).sum(axis=0) / np.linalg.norm(matrices[-1], axis=0)
         return float(np.degrees(np.arccos(np.clip(cosines, -1, 1))).mean())

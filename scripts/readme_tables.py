@@ -272,7 +272,10 @@ def _mean(row, metric: str) -> str:
     return value if pd.isna(spread) else f"{value} ± {spread:.3f}"
 
 
-STAIN_TABLES = ("fedsda", "fedsda_pictures", "stain_models", "stain_schedules", "fedsda_real")
+STAIN_TABLES = (
+    "fedsda", "fedsda_pictures", "fedsda_published", "fedsda_real", "fedsda_restained", "fedsda_against",
+    "fedsda_left_out", "stain_models", "stain_schedules", "stain_privacy",
+)  # fmt: skip
 TABLES = {
     "headlines": headlines,
     "classify": classify,

@@ -33,6 +33,14 @@ def pictures(results: pathlib.Path) -> Cells:
     return ["images", "SSIM", "FID", "KID", "WD"], rows
 
 
+def published(results: pathlib.Path) -> Cells:
+    """What amp-norm and CCST do to pictures as their authors run them."""
+    table = pd.read_csv(results / "fedsda_published" / "table3_alignment.csv")
+    scores = ("ssim", "grey_ssim", "density_ssim", "wd")
+    rows = [[row["side"], *(f"{row[name]:.3f}" for name in scores)] for row in table.to_dict("records")]
+    return ["images", "SSIM", "grey SSIM", "map SSIM", "WD"], rows
+
+
 def stain_models(results: pathlib.Path) -> Cells:
     columns = ["data", "denoiser", "parameters", "rounds × epochs", "FD", "worst client", "between clients", "nearest"]
     rows = []
@@ -56,16 +64,15 @@ def schedules(results: pathlib.Path) -> Cells:
     """Stain models at 3 × 300 and at as many epochs in more rounds, for each learning rate that was run."""
     scores = ["FD", "worst client", "FD raw", "WD raw", "MMD", "told apart"]
     rows = []
-    for rate in sorted((results / "stain_models").glob("rate_*")):
-        for row in pd.read_csv(rate / "table1_diffusion.csv").itertuples():
+    for folder in sorted((results / "stain_models").glob("rate_*")):
+        rate, _, mu = folder.name.removeprefix("rate_").partition("_mu_")
+        for row in pd.read_csv(folder / "table1_diffusion.csv").itertuples():
             trained = bool(row.epochs)
+            if not trained and row.block in {line[1] for line in rows}:
+                continue  # each folder has it
             schedule = f"{row.rounds} × {row.epochs}" if trained else str(row.rounds)
-            what = [
-                rate.name.removeprefix("rate_").partition("_")[0] if trained else "",
-                row.block,
-                f"{row.parameters:,}",
-                schedule,
-            ]
+            block = f"{row.block}, μ {mu}" if mu and trained else row.block
+            what = [rate if trained else "", block, f"{row.parameters:,}", schedule]
             distances = [f"{value:.2g}" for value in (row.fd, row.worst_client_fd, row.fd_raw, row.wd_raw)]
             rows.append([*what, *distances, f"{row.mmd:.3f}", f"{row.c2st:.2f}"])
     return ["rate", "model", "numbers", "rounds × epochs", *scores], rows
@@ -148,5 +155,5 @@ def _interval(row: Any, score: str = "auroc") -> str:
 TABLES: dict[str, Callable[[pathlib.Path], Cells]] = {
     "fedsda": pairs, "fedsda_pictures": pictures, "stain_models": stain_models, "stain_schedules": schedules,
     "fedsda_real": real, "fedsda_restained": restained, "fedsda_left_out": left_out,
-    "fedsda_against": against_rivals, "stain_privacy": privacy,
+    "fedsda_against": against_rivals, "fedsda_published": published, "stain_privacy": privacy,
 }  # fmt: skip
