@@ -105,7 +105,7 @@ def restained(results: pathlib.Path) -> Cells:
 
 def left_out(results: pathlib.Path) -> Cells:
     """The same of centres that took no part in training, each judged on all of its patches."""
-    folder = results / _REAL
+    folder = results / "fedsda_left_out"
     table = pd.read_csv(folder / "left_out.csv")
     names = list(dict.fromkeys(table.left_out))
     rows = []

@@ -34,7 +34,7 @@ CLAIMS = [
 ]  # fmt: skip
 TABLES = {
     "claims": [*CLAIMS, *WHAT_RAN],
-    "by_centre": ["method", "side", *made.columns("auroc", "auprc", "accuracy"), "centre", *WHAT_RAN],
+    "by_centre": ["method", "side", *made.columns("auroc"), "centre", *WHAT_RAN],
     "data": ["client", "split", "normal", "tumour", "patches", "subjects", "data"],
     "rejected": ["path", "client", "reason"],
     "unmeasured": ["path", "reason"],
