@@ -25,8 +25,12 @@ def drawn(results: pathlib.Path) -> str:
 
 
 def _controls(results: pathlib.Path) -> Iterator[tuple[Place, list[Comparison]]]:
-    """Real images first."""
-    for place in sorted(collect(results).places, key=lambda place: not place.is_real):
+    """Real images first; drawn ones only where a system has no others."""
+    places = sorted(collect(results).places, key=lambda place: not place.is_real)
+    judged = {place.system.name for place in places if place.is_real}
+    for place in places:
+        if not place.is_real and place.system.name in judged:
+            continue
         found = comparisons(place.sheets)
         shown = [one for one in found if one.control and one.metric == found[0].metric]
         if shown and place.system.name != "classify":

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tffapps.tuning import Tuner
     from tffapps.wire.messages import Message, understood
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 _NAMES = {  # by the module they are from
     "app": "App CHOSEN Common LAST OF_PAPER VALIDATION",
     "classifier": "Classifier",

@@ -24,7 +24,7 @@ import cv2
 import numpy as np
 
 from preprocessing import files, image_bytes, stain_pixels
-from preprocessing.parallel import MANY, cores, process_pool
+from preprocessing.parallel import cores, process_pool
 from tffapps.data.cache import KILLED, key_of, look_up, prefix_of, read, store
 from tffapps.errors import Rejected, RunStopped, UserError
 from tffapps.progress import track
@@ -35,7 +35,8 @@ Make = Callable[[np.ndarray, Sequence[int]], np.ndarray | Sequence[np.ndarray | 
 _DECODING = 1  # raise when `decode` changes
 _KEPT = b'{"kept": true}'
 _WRITERS = 4  # threads
-_ROWS_APART = 256  # that a process is given at a time
+MANY = 256  # images that are missing: for fewer, processes take longer to start than they save
+_ROWS_APART = 128  # that a process is given at a time
 
 T = TypeVar("T")
 U = TypeVar("U")
