@@ -142,7 +142,7 @@ def test_the_committed_results(committed, made, capsys):
     assert capsys.readouterr().err == ""
     files = [path.relative_to(committed).as_posix() for path in committed.rglob("*.[cp][sn][vg]")]
     assert len(files) > 70
-    studies = ("methods/", "attacks/", "stain_models/", "fedsda_real/")  # which docs/methods.md and fedsda.md show
+    studies = ("methods/", "attacks/", "stain_models/", "fedsda_")  # which docs/methods.md and fedsda.md show
     assert [name for name in files if name not in page.text and not name.startswith(studies)] == []
     assert len(page.sources) == sum(name.endswith(".png") for name in files)
     assert not re.search(r"(?<![\w.>])/(home|root|tmp|work|usr|var|mnt)/", page.text)
