@@ -101,12 +101,16 @@ def _place(place: Place, below: bool = False) -> Markup:
     parts += [*others[:1], *_side_by_side(figures[:1])]
     more = [*_side_by_side(figures[1:]), *others[1:], *_costs(place)]
     if more:
-        count = f"{len(figures[1:])} more figures, {len(others[1:])} more tables"
-        parts.append(element("details", element("summary", count), *more))
+        counts = [f"{count} more {what}{'s' * (count != 1)}" for count, what in _counted(figures[1:], others[1:])]
+        parts.append(element("details", element("summary", ", ".join(counts) or "What the runs took"), *more))
     parts += _not_there(place)
     if below:
         return element("details", element("summary", title), *parts, class_="place")
     return element("section", title, *parts, class_="place real" if real else "place")
+
+
+def _counted(figures: list[Markup], tables: list[Markup]) -> list[tuple[int, str]]:
+    return [(len(found), what) for found, what in ((figures, "figure"), (tables, "table")) if found]
 
 
 def _says(said: list[Markup], claims: list[Markup]) -> list[Markup]:

@@ -6,8 +6,9 @@ from tffapps.report.summary import Comparison, comparisons, interval, signed
 
 
 def sentences(place: Place) -> list[Markup]:
-    """Those beside a control first: they say whether an idea helps."""
-    return [sentence(one) for one in sorted(comparisons(place.sheets), key=lambda one: not one.control)]
+    """The first claim, then those beside a control, which say whether an idea helps, then the others."""
+    first, rest = comparisons(place.sheets)[:1], comparisons(place.sheets)[1:]
+    return [sentence(one) for one in [*first, *sorted(rest, key=lambda one: not one.control)]]
 
 
 def sentence(one: Comparison) -> Markup:
