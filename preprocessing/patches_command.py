@@ -117,9 +117,10 @@ def _run(options: argparse.Namespace) -> int:
     logging.getLogger("tifffile").setLevel(logging.CRITICAL)  # what it has to say comes as an exception too
     kept = dropped = failed = 0
     manifest: list[tuple[str, ...]] = []
+    classes: set[str] = set()
     for name, path in slides.items():
         try:
-            mine, others, labels = _cut(name, path, options.target, settings, options.annotations, rule)
+            mine, others, labels, marked = _cut(name, path, options.target, settings, options.annotations, rule)
         except UserError as error:
             if len(slides) == 1:
                 raise
@@ -129,9 +130,11 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{name}: {mine} patches kept, {others} dropped", flush=True)
         kept, dropped = kept + mine, dropped + others
         if rule:
+            classes |= set(marked)
             client = _client(path, options.source)
             manifest += [(file, label, client, rule.specimen_of(name)) for file, label in labels]
     if rule:
+        _check_classes(rule, classes)
         _write_manifest(options.target / MANIFEST, manifest, kept)
     print(f"{len(slides)} slides: {kept} patches kept, {dropped} dropped, {failed} slides left out")
     if not kept:
@@ -184,10 +187,10 @@ def _settle(target: Path, settings: PatchSettings) -> None:
 
 def _cut(
     name: str, path: Path, target: Path, settings: PatchSettings, annotations: Path | None, rule: LabelRule | None
-) -> tuple[int, int, list[tuple[str, str]]]:
+) -> tuple[int, int, list[tuple[str, str]], tuple[str, ...]]:
     """How many of a slide's patches were kept and dropped; its table is written once all of its patches are.
 
-    And with a rule the classes of those kept.
+    And with a rule the classes of those kept, and what is marked on the slide.
     """
     from preprocessing import patches, slide_labels, slides  # here, because they need OpenCV
 
@@ -205,7 +208,7 @@ def _cut(
             patches.write_table(table, rows)
     kept = [(row.file, row.x, row.y) for row in rows if row.kept]
     labels = slide_labels.labelled(kept, marked, cut.reach, rule) if marked and rule else []
-    return len(kept), len(rows) - len(kept), labels
+    return len(kept), len(rows) - len(kept), labels, marked.classes if marked else ()
 
 
 def _rule(options: argparse.Namespace) -> LabelRule | None:
@@ -222,6 +225,13 @@ def _rule(options: argparse.Namespace) -> LabelRule | None:
         return LabelRule(tumour, without, options.share, options.marked_only, options.specimen)
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+def _check_classes(rule: LabelRule, marked: set[str]) -> None:
+    """Names of which none is on any slide would make every patch normal."""
+    for flag, names in (("tumour", rule.tumour), ("without", rule.without)):
+        if names and marked and not marked & set(names):
+            raise UserError(f"--{flag} {','.join(names)}: marked on no slide; there are {', '.join(sorted(marked))}")
 
 
 def _client(path: Path, source: Path) -> str:

@@ -29,6 +29,8 @@ _MASK = "_mask"
 class Marked(Protocol):
     """A slide's marks."""
 
+    classes: tuple[str, ...]  # that occur on it
+
     def shares(self, x: int, y: int, side: float) -> dict[str, float]:
         """Of a patch, its corner and side in pixels of the finest level: by class, how much of it is marked."""
 
@@ -138,10 +140,9 @@ def _coarse(file: Path, width: int, side: float) -> tuple[np.ndarray, float]:
 def label_of(shares: Mapping[str, float], rule: LabelRule) -> str:
     """`tumour`, `normal`, or "" where it is neither for certain."""
     tumour = min(1.0, math.fsum(shares.get(name, 0.0) for name in rule.tumour))
-    tumour = max(0.0, tumour - math.fsum(shares.get(name, 0.0) for name in rule.without))
-    if tumour >= rule.share:
+    if tumour - math.fsum(shares.get(name, 0.0) for name in rule.without) >= rule.share:
         return "tumour"
-    if tumour > 0:
+    if tumour > 0:  # whether all of it is cut out again, shares do not tell
         return ""
     others = math.fsum(share for name, share in shares.items() if name not in (*rule.tumour, *rule.without))
     return "normal" if not rule.marked_only or others >= rule.share else ""

@@ -84,16 +84,26 @@ def test_what_is_refused(bundle, paintings, tmp_path, capsys):
     assert "there is a Ada already" in capsys.readouterr().err and not (tmp_path / "b.json").exists()
     held = Catalogue(file)
     width = int(held.about["width"])
+    unit = np.eye(1, width)[0]
     for entry, why in (
         (Entry("B", "", 1, np.full(width, np.nan), catalogue.CONSENT), "finite numbers"),
         (Entry("B", "", 1, np.zeros(width + 1), catalogue.CONSENT), "finite numbers"),
         (Entry("B\nC", "", 1, np.zeros(width), catalogue.CONSENT), "one line"),
         (Entry("B", "", 1, np.zeros(width), "yes"), "consent"),
         (Entry("B", "", 1, np.zeros(width), catalogue.CONSENT, spread=np.zeros((2, width + 1))), "spread: expected"),
-        (Entry("B", "", 1, np.zeros(width), catalogue.CONSENT, spread=np.full((1, width), 9)), "spread: wider"),
+        (Entry("B", "", 1, np.zeros(width), catalogue.CONSENT, spread=np.full((1, width), 9)), "spread: more"),
+        (Entry("B", "", 1, np.zeros(width), catalogue.CONSENT, spread=np.zeros((1, width))), "spread: more"),
+        (Entry("B", "", 20, unit, catalogue.CONSENT, spread=unit[None] / 2), "spread: more"),  # all pictures are alike
     ):
         with pytest.raises(UserError, match=why):
             held.enrol(entry)
     (tmp_path / "other.db").write_bytes(b"nothing")
     with pytest.raises(UserError, match="not a catalogue"):
         Catalogue(tmp_path / "other.db")
+
+    with held.opened() as rows:  # as an older version made it: one can still leave
+        rows.execute("ALTER TABLE artists DROP COLUMN spread")
+        rows.execute("UPDATE about SET value = 'tffapps catalogue 1' WHERE name = 'format'")
+    with pytest.raises(UserError, match="made by an older version"):
+        Catalogue(file)
+    assert withdraw.main([str(tmp_path / "a.json")]) == 0 and Catalogue(file, leaving=True).ids() == []

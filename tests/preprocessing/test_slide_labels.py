@@ -135,3 +135,12 @@ def test_files_that_are_no_outlines(text, tmp_path):
     (tmp_path / "s.tif").write_bytes(text)
     with pytest.raises(UserError, match="not a mask that can be read"):
         Masks({"": tmp_path / "s.tif"}, 512, SIZE)
+
+
+def test_names_that_are_on_no_slide(tmp_path, capsys):
+    save(tmp_path / "slides" / "s.tif", picture())
+    asap(tmp_path / "marks" / "s.xml", ("Tumor", *BOX))
+    for flags, named in ((("--tumour", "Tumour"), "--tumour Tumour"), (("--tumour=Tumor", "--without=x"), "--without x")):
+        assert cut(tmp_path, *flags) == 2
+        assert f"{named}: marked on no slide; there are Tumor" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "manifest.csv").exists()

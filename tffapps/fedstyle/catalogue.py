@@ -31,8 +31,9 @@ CONSENT = (
     " may be kept and compared with others' pictures until I withdraw; of my pictures only those that I publish are"
     " kept."
 )
-FORMAT, MOST_ARTISTS = "tffapps catalogue 2", 10_000
-_WIDEST = 2.1  # sum of squares of a spread: that of two opposite vectors of length 1 is 2
+FORMAT, MOST_ARTISTS = "tffapps catalogue 2", 500  # each adds up to 48 vectors to what every question is measured by
+_OLDER = ("tffapps catalogue 1",)  # without spreads: artists can leave it
+_ROUNDING = 0.02
 NAME, WORDS, PUBLISHED = 80, 600, 3  # characters, characters, pictures
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -62,10 +63,20 @@ class Enrolled(NamedTuple):
     spreads: list[np.ndarray]  # (k, width) each
 
 
+def _square(values: np.ndarray) -> float:
+    return float(np.square(values, dtype=np.float64).sum())
+
+
+def _widest(pictures: int, prototype: np.ndarray) -> float:
+    """The sum of squares of a spread: what vectors of length 1 with this mean have, divided by them less one."""
+    return pictures / max(pictures - 1, 1) * max(1 - _square(prototype), 0.0) + _ROUNDING
+
+
 class Catalogue:
     """`with catalogue.opened() as rows:` is one transaction."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, leaving: bool = False) -> None:
+        """`leaving`: to withdraw from it, which a catalogue of an older version allows too."""
         self.path = path
         if not path.is_file():
             raise UserError(f"{path}: no such catalogue; tffapps fedstyle enrol makes one")
@@ -73,7 +84,10 @@ class Catalogue:
             self.about = dict(self.rows("SELECT name, value FROM about"))
         except sqlite3.DatabaseError:
             self.about = {}
-        if self.about.get("format") != FORMAT:
+        if self.about.get("format") in _OLDER:
+            if not leaving:
+                raise UserError(f"{path}: made by an older version; begin a new one, which its artists join anew")
+        elif self.about.get("format") != FORMAT:
             raise UserError(f"{path}: not a catalogue of tffapps fedstyle; name another file")
 
     @classmethod
@@ -118,8 +132,8 @@ class Catalogue:
             raise UserError(f"prototype: expected {width} finite numbers of length 1 or less")
         if spread.ndim != 2 or spread.shape[1] != width or len(spread) > MOST or not np.isfinite(spread).all():
             raise UserError(f"spread: expected at most {MOST} rows of {width} finite numbers")
-        if np.square(spread, dtype=np.float64).sum() > _WIDEST:
-            raise UserError("spread: wider than that of vectors of length 1 can be")
+        if len(spread) > max(entry.pictures - 1, 0) or _square(spread) > _widest(entry.pictures, prototype):
+            raise UserError("spread: more than that of so many vectors of length 1 about this prototype can be")
         if entry.consent != CONSENT:
             raise UserError("consent: it must be given in the words of this catalogue (--consent)")
         if len(entry.published) > PUBLISHED or not 1 <= entry.pictures <= 10**6:

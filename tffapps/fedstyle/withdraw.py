@@ -31,7 +31,7 @@ def _run(options: argparse.Namespace) -> None:
     if bool(options.enrolment) == bool(options.catalogue) or bool(options.catalogue) != bool(options.name):
         raise UserError("ENROLMENT: give that file, or --catalogue with --name, and not both")
     if options.catalogue:
-        held = Catalogue(options.catalogue)
+        held = Catalogue(options.catalogue, leaving=True)
         found = held.rows("SELECT id FROM artists WHERE folded = ?", folded(options.name))
         if not found or not held.withdraw(found[0][0]):
             raise UserError(f"--name {options.name}: not in {options.catalogue}")
@@ -46,7 +46,7 @@ def _run(options: argparse.Namespace) -> None:
             Remote(server).withdraw(key)
             print("withdrawn: no row and no prototype is left")
             return
-        held = Catalogue(Path(file))
+        held = Catalogue(Path(file), leaving=True)
         if not held.withdraw(held.who(key)):
             raise UserError(f"{options.enrolment}: nobody in {file} has this key; perhaps withdrawn already")
     print("withdrawn: no row and no prototype is left")
