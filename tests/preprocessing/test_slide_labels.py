@@ -140,7 +140,10 @@ def test_files_that_are_no_outlines(text, tmp_path):
 def test_names_that_are_on_no_slide(tmp_path, capsys):
     save(tmp_path / "slides" / "s.tif", picture())
     asap(tmp_path / "marks" / "s.xml", ("Tumor", *BOX))
-    for flags, named in ((("--tumour", "Tumour"), "--tumour Tumour"), (("--tumour=Tumor", "--without=x"), "--without x")):
+    for flags, named in (
+        (("--tumour", "Tumour"), "--tumour Tumour"),
+        (("--tumour=Tumor", "--without=x"), "--without x"),
+    ):
         assert cut(tmp_path, *flags) == 2
         assert f"{named}: marked on no slide; there are Tumor" in capsys.readouterr().err
     assert not (tmp_path / "out" / "manifest.csv").exists()
