@@ -85,7 +85,8 @@ def _play(flags: Flags, tried: dict[str, dict[str, Any]]) -> None:
     scores = scores[shown].assign(images_are="validation", **what_ran)
     file = APP.folder(flags) / FILE
     if file.exists():
-        both, same = pd.concat([pd.read_csv(file), scores]), ["settings", "framework", "model"]
+        # Rows of other folds stay beside these.
+        both, same = pd.concat([pd.read_csv(file), scores]), ["settings", "framework", "model", "images"]
         scores = both.drop_duplicates(same, keep="last")
     write_table(file, scores)
     print(scores[["settings", "framework", *METRICS, "quadratic_kappa"]].to_string(index=False))
